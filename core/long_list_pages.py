@@ -1,6 +1,6 @@
 """The console's page of a long list (core.long_lists): its filters, what they select, and a page of rows."""
 
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from typing import Any
 
 from django import forms
@@ -10,12 +10,11 @@ from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.utils.http import urlencode
 
 from core import periods
 from core.admin import LargeTableAdmin, ReadOnlyAdmin, Selected, require
-from core.long_lists import EVER, ListForm, Page, Position
+from core.long_lists import CHOSEN_PERIOD, EVER, PERIOD, ListForm, Page, Position
 
 BEFORE_VAR = "before"
 
@@ -72,6 +71,8 @@ class LongChangeList(ChangeList):
 
     # --- For the templates ----------------------------------------------------------------------------------------
 
+    choose_period = CHOSEN_PERIOD
+
     def _url(self, **changes: Any) -> str:
         """This list with other parameters; None: without one."""
         parameters = {**self.form.url_parameters(), **changes}
@@ -92,7 +93,8 @@ class LongChangeList(ChangeList):
     @property
     def ever_url(self) -> str:
         """Empty if the whole time is the default period."""
-        return "" if self.form.is_specific and self.form.has_default_period else self._url(since=EVER, until=None)
+        is_listed = self.form.is_specific and self.form.has_default_period
+        return "" if is_listed else self._url(**{**_NO_PERIOD, "since": EVER})
 
     @property
     def searched_to(self) -> str:
@@ -118,32 +120,24 @@ class LongChangeList(ChangeList):
     def _selected_period(self) -> Selected:
         if self.form.has_default_period:
             return Selected("The whole time" if self.form.is_specific else "The last 24 hours", self.ever_url)
-        data, zone = self.form.cleaned_data, self.form.tzinfo
-        since, until = (f"{data[name].astimezone(zone):%Y-%m-%d %H:%M}" if data[name] else "" for name in _PERIOD)
+        data, zone, period = self.form.cleaned_data, self.form.tzinfo, self.form.chosen_period
+        if period and not period.is_over:
+            return Selected(f"The last {period.title}", self._url(**_NO_PERIOD))
+        since, until = (
+            f"{data[name].astimezone(zone):%Y-%m-%d %H:%M}" if data[name] else "" for name in ("since", "until")
+        )
         text = "The whole time" if since.startswith(EVER) else f"From {since}"
-        return Selected(f"{text}{until and f' to {until}'} ({self.form.zone_name})", self._url(since=None, until=None))
+        return Selected(f"{text}{until and f' to {until}'} ({self.form.zone_name})", self._url(**_NO_PERIOD))
 
     @property
     def periods(self) -> list[tuple[str, str, bool]]:
-        """Title and URL of this list in each of periods.LISTED, and whether it is in that one."""
-        if not self.form.is_valid():
-            return []
-        now, links = timezone.now(), []
-        for period in periods.LISTED:
-            bounds = {"since": self._minute(period.since(now))}
-            if period.is_over:
-                bounds["until"] = self._minute(period.until(now) - timedelta(minutes=1))
-            shown = {name: value for name in _PERIOD if (value := self.form.data[name])}
-            if period is periods.DAY and not self.form.is_specific:  # the default
-                bounds = {}
-            links.append((period.title, self._url(**{"since": None, "until": None, **bounds}), shown == bounds))
-        return links
-
-    def _minute(self, at: datetime) -> str:
-        return f"{at.astimezone(self.form.tzinfo):%Y-%m-%dT%H:%M}"
+        """Title and key of each of periods.LISTED, and whether it is listed now."""
+        is_default = self.form.has_default_period and not self.form.is_specific
+        now = PERIOD if is_default else self.form.chosen_period
+        return [(period.title, period.key, period is now) for period in periods.LISTED]
 
 
-_PERIOD = "since", "until"
+_NO_PERIOD = dict.fromkeys(("since", "until", "period"))
 
 
 def _shown(field: forms.BoundField) -> str:

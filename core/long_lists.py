@@ -17,13 +17,16 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.functional import cached_property
 
+from core import periods
 from core.list_fields import MomentField, ZoneField, zone_named
 from core.ranges import LAST, in_range
 
 #: How many rows of an index are looked through for one page when there are further filters.
 SCANNED = 20_000
 #: The period that is listed unless the form has another one, or one of ListForm.specific.
-PERIOD = timedelta(hours=24)
+PERIOD = periods.DAY
+#: What a button for a period submits, beside the fields.
+CHOSEN_PERIOD = "choose_period"
 #: The start of the period that is everything.
 EVER = "2000-01-01"
 PAGE_ROWS = 25
@@ -98,11 +101,18 @@ class Page:
 class ListForm(forms.Form):
     """The filters of a list, and the period that is listed, by default the last 24 hours, or the whole time if one of
     the fields `specific` is set: `page` reads what they select. Submitted by POST, and then part of the URL, where a
-    day may stand for a moment. The period is in `zone`, in which the list also shows its times."""
+    day may stand for a moment. A `period` ends now, unless it is over, and is replaced by `since` and `until`, which
+    are in `zone`, in which the list also shows its times."""
 
     zone = ZoneField()
     since = MomentField("From")
     until = MomentField("To")
+    period = forms.ChoiceField(
+        required=False,
+        choices=[(each.key, each.title) for each in periods.LISTED],
+        widget=forms.HiddenInput,
+        error_messages={"invalid_choice": "Select one of the periods."},
+    )
 
     #: The first fields; the others are folded on phones, under `more`.
     main: tuple[str, ...]
@@ -118,8 +128,13 @@ class ListForm(forms.Form):
         for name, moment in (("since", "T00:00"), ("until", "T23:59")):
             if len(values[name]) == len("2000-01-01"):
                 values[name] += moment
-        self.has_default_period = not (values["since"] or values["until"])
         self.is_specific = any(values[name] for name in self.specific)
+        if chosen := data.get(CHOSEN_PERIOD):
+            values |= {"since": "", "until": "", "period": str(chosen)}
+        if values["since"] or values["until"] or (values["period"] == PERIOD.key and not self.is_specific):
+            values["period"] = ""
+        self.chosen_period = next((each for each in periods.LISTED if each.key == values["period"]), None)
+        self.has_default_period = not (values["since"] or values["until"] or values["period"])
         self.tzinfo, self.zone_name = zone_named(values["zone"]) or UTC, values["zone"] or "UTC"
         super().__init__(values)
         for each in (self.fields["since"], self.fields["until"]):
@@ -148,8 +163,7 @@ class ListForm(forms.Form):
     @property
     def uses_more(self) -> bool:
         """Whether one of `more_fields` is set."""
-        names = [field.name for field in self.more_fields if field.name not in ListForm.base_fields]
-        return not self.has_default_period or any(self.data[name] for name in names)
+        return any(self.data[field.name] for field in self.more_fields if field.name != "zone")
 
     def clean_until(self) -> datetime | None:
         """The end of the minute."""
@@ -160,13 +174,19 @@ class ListForm(forms.Form):
         data = super().clean() or self.cleaned_data
         if data.get("since") and data.get("until") and data["since"] > data["until"]:
             self.add_error("until", "The end is before the start. Enter a later end, or an earlier start.")
-        if not self.data["since"]:
-            data["since"] = self._default_since(data.get("until") or timezone.now())
+        now = timezone.now()
+        if self.chosen_period:
+            data["since"] = self.chosen_period.exact_since(now)
+            data["until"] = (
+                self.chosen_period.until(now) - timedelta(microseconds=1) if self.chosen_period.is_over else None
+            )
+        elif not self.data["since"]:
+            data["since"] = self._default_since(data.get("until") or now)
         return data
 
     def _default_since(self, until: datetime) -> datetime:
         ever = cast(datetime, self.fields["since"].clean(EVER))
-        return ever if self.is_specific else (max(ever, until) - PERIOD).replace(second=0, microsecond=0)
+        return ever if self.is_specific else PERIOD.exact_since(max(ever, until))
 
     # --- What the filters select ----------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""The periods of the console's figures: whole hours or days (UTC), including the current one."""
+"""The periods of the console: of figures whole hours or days (UTC), including the current one; of rows, which have a
+time of their own, to the minute."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,6 +30,11 @@ class Period:
     def until(self, now: datetime) -> datetime:
         """Its end, if it is over; otherwise the end of time."""
         return self._month(now).until if self.is_over else END
+
+    def exact_since(self, now: datetime) -> datetime:
+        """As `since`, for rows: so many hours or days before the current minute."""
+        length = timedelta(hours=self.hours, days=self.days)
+        return now.replace(second=0, microsecond=0) - length if length else self.since(now)
 
     def _month(self, now: datetime) -> "CalendarMonth":
         return CalendarMonth.of(now).previous if self.is_over else CalendarMonth.of(now)
@@ -75,7 +81,7 @@ def midnight(at: datetime) -> datetime:
 DAY = Period("24h", "24 hours", hours=24)
 WEEK = Period("7d", "7 days", days=7)
 MONTH = Period("30d", "30 days", days=30)
-#: Of rows, which have a time of their own.
+#: Of rows.
 LISTED = (DAY, WEEK, MONTH, Period("last-month", "last month", is_over=True))
 ALL = (Period("2h", "2 hours", hours=2), DAY, WEEK, MONTH, Period("month", "this month"), LISTED[-1])
 

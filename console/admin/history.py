@@ -80,7 +80,7 @@ class TimeFilter(ConditionFilter):
     def conditions(self) -> dict[str, tuple[str, Q]]:
         now = timezone.now()
         return {
-            period.key: (period.title, Q(action_time__gte=period.since(now), action_time__lt=period.until(now)))
+            period.key: (period.title, Q(action_time__gte=period.exact_since(now), action_time__lt=period.until(now)))
             for period in periods.LISTED
         }
 

@@ -90,7 +90,7 @@ class RequestLogForm(TokenListForm):
         URL."""
         if not self.is_valid() or self.cleaned_data["since"] > timezone.now() - timedelta(days=self.kept_days):
             return ""
-        parameters = {"since": EVER if self.is_specific else "", **self.url_parameters()}
+        parameters = {"since": EVER if self.is_specific and not self.chosen_period else "", **self.url_parameters()}
         return urlencode({name: value for name, value in parameters.items() if name in LedgerForm.base_fields})
 
     def selected(self, data: dict[str, Any]) -> Iterator[Filter]:

@@ -56,6 +56,12 @@ def test_filters_select_by_object_action_and_time(
     assert listed(admin_client, **parameters) == expected
 
 
+def test_seven_days_begin_at_the_current_minute(admin_client: Client, entries: User) -> None:
+    for name, hours in (("old", 7 * 24 + 1), ("new", 7 * 24 - 1)):
+        LogEntry.objects.filter(object_repr=name).update(action_time=timezone.now() - timedelta(hours=hours))
+    assert listed(admin_client, time="7d") == ["rule", "new"]
+
+
 def test_entries_of_the_last_month_are_selected(admin_client: Client, entries: User) -> None:
     this_month = CalendarMonth.of(timezone.now())
     for name, at in (

@@ -201,24 +201,42 @@ def test_a_plain_number_in_the_url_selects_nothing(
     assert "a number in a URL would be logged" in words(response.text)
 
 
-def test_default_period_is_shown_and_others_are_linked(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 3, 9, 14, 20, tzinfo=UTC))
+def active_filters(response: Any) -> str:
+    return words(response.text.partition('aria-label="Active filters"')[2].partition("</ul>")[0]).removeprefix("> ")
 
-    def shown(url: str) -> tuple[str, list[str]]:
-        """The active filters, and the title of the current period."""
-        text = admin_client.get(url).text
-        current = re.findall(r'aria-current="page">(24 hours|7 days|30 days|last month)<', text)
-        return words(text.partition('aria-label="Active filters"')[2].partition("</ul>")[0]).removeprefix("> "), current
 
-    assert shown(f"{URL}?status=500") == ("Status: 500 Clear The last 24 hours Clear", ["24 hours"])
-    urls = {title: url for title, url, _ in admin_client.get(f"{URL}?status=500").context["cl"].periods}
-    assert urls["last month"] == "?status=500&since=2026-02-01T00%3A00&until=2026-02-28T23%3A59"
-    period = "From 2026-02-01 00:00 to 2026-02-28 23:59 (UTC)"
-    assert shown(URL + urls["last month"]) == (f"Status: 500 Clear {period} Clear", ["last month"])
-    assert shown(URL + urls["7 days"]) == ("Status: 500 Clear From 2026-03-03 00:00 (UTC) Clear", ["7 days"])
-    assert shown(URL + urls["24 hours"])[1] == ["24 hours"]
-    berlin = admin_client.get(f"{URL}?zone=Europe/Berlin").context["cl"].periods
-    assert berlin[1][1] == "?zone=Europe%2FBerlin&since=2026-03-03T01%3A00"
+def current_period(response: Any) -> list[str]:
+    return re.findall(r'<button form="list-filters"[^>]* aria-current="true">([^<]+)<', response.text)
+
+
+def test_period_buttons_submit_what_is_in_the_fields(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 3, 9, 14, 20, 30, tzinfo=UTC))
+
+    def shown(**fields: str) -> tuple[str, str, list[str]]:
+        """The query of the list's URL, the active filters and the current period."""
+        response = searched(admin_client, status="500", **fields)
+        [(url, _)] = response.redirect_chain
+        return url.partition("?")[2], active_filters(response), current_period(response)
+
+    status = "Status: 500 Clear"
+    assert shown() == ("status=500", f"{status} The last 24 hours Clear", ["24 hours"])
+    week = ("status=500&period=7d", f"{status} The last 7 days Clear", ["7 days"])
+    assert shown(choose_period="7d", since="2026-01-01") == shown(choose_period="7d", period="30d") == week
+    assert shown(period="7d") == week
+    assert shown(period="7d", choose_period="24h") == shown()
+    last_month = f"{status} From 2026-02-01 00:00 to 2026-02-28 23:59 (UTC) Clear"
+    assert shown(choose_period="last-month") == ("status=500&period=last-month", last_month, ["last month"])
+    typed = ("status=500&since=2026-01-01T00%3A00", f"{status} From 2026-01-01 00:00 (UTC) Clear", [])
+    assert shown(period="7d", since="2026-01-01") == typed
+    assert "Select one of the periods." in admin_client.get(URL, {"period": "1d"}).text
+
+
+def test_periods_of_days_begin_at_the_current_minute(admin_client: Client, token: ApiToken) -> None:
+    for hours in (1, 7 * 24 - 1, 7 * 24 + 1, 30 * 24 - 1, 30 * 24 + 1):
+        row(token, minutes=hours * 60, request_id=f"{hours}")
+    assert listed(admin_client, period="7d") == ["1", "167"]
+    assert listed(admin_client, period="30d", request_id="719") == ["719"]
+    assert listed(admin_client, period="24h", request_id="167") == []
 
 
 def test_number_and_request_id_search_the_whole_log_by_default(
@@ -228,19 +246,16 @@ def test_number_and_request_id_search_the_whole_log_by_default(
         row(token, minutes=minutes, request_id="mine" if minutes > 60 else "new")
     response = searched(admin_client, number=NUMBER, zone="Pacific/Honolulu")
     assert ids(response) == ["new", "mine", "mine"]
-    assert (
-        "Clear The whole time </ul>"
-        in f"{words(response.text.partition('Active filters')[2].partition('</ul>')[0])} </ul>"
-    )
-    assert "aria-current" not in response.text.partition('aria-label="Period"')[2].partition("</nav>")[0]
+    assert active_filters(response).endswith("Clear The whole time")
+    assert current_period(response) == []
     assert listed(admin_client, request_id="mine", outcome="found_both") == ["mine", "mine"]
     assert "Search the whole time" not in admin_client.get(URL, {"request_id": "none"}).text
     assert listed(admin_client, token="pbx") == ["new"]
+    typed: tuple[str, str, list[str]]
     digest = keyed_hash("number", NUMBER).hex()
-    day = next(url for title, url, _ in response.context["cl"].periods if title == "24 hours")
-    limited = admin_client.get(URL + day)
+    limited = searched(admin_client, number_hash=digest, choose_period="24h")
     assert ids(limited) == ["new"]
-    assert 'aria-current="page">24 hours<' in limited.text
+    assert current_period(limited) == ["24 hours"]
     two_days_ago, yesterday = (f"{timezone.now() - timedelta(hours=hours):%Y-%m-%dT%H:%M}" for hours in (40, 25))
     assert listed(admin_client, number_hash=digest, since=two_days_ago) == ["new", "mine"]
     assert listed(admin_client, number_hash=digest, until=yesterday) == ["mine", "mine"]
