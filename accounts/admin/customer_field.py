@@ -16,6 +16,8 @@ from accounts.models import Customer
 
 #: With the name and a quotation mark after it, what suggest.js offers for a name that no customer has.
 _CREATE = 'Create "'
+#: The code of the error for a text that does not mean one customer.
+UNKNOWN = "unknown"
 
 
 def _or_create(message: str, name: str) -> SafeString:
@@ -79,6 +81,6 @@ class CustomerField(forms.ModelChoiceField):
             return customers.get_by_name_or_id(text)
         except customers.NoSuchName as error:
             message = "There is no customer with this name. Choose one from the list that opens as you type."
-            raise forms.ValidationError(_or_create(message, text) if self.can_create else message) from error
+            raise forms.ValidationError(_or_create(message, text) if self.can_create else message, UNKNOWN) from error
         except ValueError as error:
-            raise forms.ValidationError(str(error)) from error
+            raise forms.ValidationError(str(error), UNKNOWN) from error

@@ -44,7 +44,7 @@ _CELL_ENDS = re.compile(r"([;\t\r\n])")
 def file_name(form: LedgerForm) -> str:
     """`ledger-customer-5-token-7-top-up-from-2026-01-01T0000-to-2026-01-31T2359.csv`."""
     data = form.cleaned_data
-    customer = f"customer-{data['customer'].pk}" if data["customer"] else ""
+    customer = f"customer-{data['customer'][0].pk}" if data["customer"] else ""
     token = next((f"token-{each.value}" for each in form.filters if each.name == "token"), "")
     period = [f"{word}-{data[name]:%Y-%m-%dT%H%M}" for word, name in (("from", "since"), ("to", "until")) if data[name]]
     return "-".join(filter(None, ["ledger", customer, token, data["kind"], *period])) + ".csv"

@@ -28,6 +28,13 @@ class LedgerForm(TokenListForm):
     specific = ("request_id", "reference")
     noun = "ledger entries"
 
+    @property
+    def scope(self) -> str:
+        """Whose entries a complete form selects."""
+        owners = [f"token #{each.value}" for each in self.filters if each.name == "token" and each.value]
+        owners += map(str, self.cleaned_data["customer"])
+        return ", ".join(owners) or "all customers"
+
     def selected(self, data: dict[str, Any]) -> Iterator[Filter]:
         if data["request_id"]:
             yield Filter("request_id", "request_id", data["request_id"])

@@ -21,10 +21,11 @@ from django.utils import timezone
 from accounts import audit, credits, tokens
 from accounts.admin import ledger_export
 from accounts.admin.ledger_queries import LedgerForm
-from accounts.models import ApiToken, CreditEntry
+from accounts.models import ApiToken, CreditEntry, Customer
 from core.long_lists import EVER
 from tests import awaited
 from tests.accounts.admin.pages import LEDGER, NUMBER
+from tests.console_pages import words
 from tests.service import Service
 
 EXPORT = f"{LEDGER}export/"
@@ -135,6 +136,18 @@ def test_export_button_keeps_the_filters(admin_client: Client, token: ApiToken) 
     text = admin_client.get(LEDGER, {"kind": "issue", "token": f"#{token.pk}", "since": "2026-01-01", "p": "1"}).text
     assert f'action="{EXPORT}?token=%23{token.pk}&amp;kind=issue&amp;since=2026-01-01T00%3A00"' in text
     assert f'action="{EXPORT}?"' in admin_client.get(LEDGER).text
+
+
+@pytest.mark.django_db
+def test_export_button_says_whose_entries_it_exports(admin_client: Client, token: ApiToken) -> None:
+    customer = Customer.objects.create(name="Maple")
+    customer.tokens.add(token)
+    for parameters, scope in (
+        ({}, "all customers"),
+        ({"customer": "map"}, f"Maple (#{customer.pk})"),
+        ({"token": "pbx", "kind": "booked"}, f"token #{token.pk}"),
+    ):
+        assert f"Export as CSV: {scope}" in words(admin_client.get(LEDGER, parameters).text)
 
 
 @pytest.mark.django_db

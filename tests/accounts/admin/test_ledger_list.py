@@ -57,6 +57,24 @@ def test_text_that_matches_several_tokens_offers_them(admin_client: Client) -> N
     ]
 
 
+def test_customers_are_found_by_a_part_of_their_name(admin_client: Client) -> None:
+    for name in ("Cedar Clinic", "Cedar Dental", "Maple"):
+        customer = Customer.objects.create(name=name)
+        tokens.issue(name=f"pbx {name}", initial_credits=7, actor="test", customer=customer)
+    response = admin_client.post(LEDGER, {"customer": " cedar ", "kind": "issue"}, follow=True)
+    assert list(response.context["cl"].result_list) == []
+    assert "2 customers match. Select one:" in response.text
+    assert "No matching ledger entries" not in response.text
+    chosen = re.findall(r'href="(\?customer=%23\d+&amp;kind=issue)"', response.text)
+    rows = [admin_client.get(LEDGER + address.replace("&amp;", "&")).context["cl"].result_list for address in chosen]
+    assert [[row.token.name for row in page] for page in rows] == [["pbx Cedar Clinic"], ["pbx Cedar Dental"]]
+    one = admin_client.post(LEDGER, {"customer": "maple"})
+    assert one["Location"] == f"{LEDGER}?customer={customer.pk}"
+    assert listed_entries(admin_client, customer="dental") == ["pbx Cedar Dental issue 7"]
+    Customer.objects.create(name="Maple Two")
+    assert listed_entries(admin_client, customer="MAPLE") == ["pbx Maple issue 7"]
+
+
 def test_names_match_only_the_newest_tokens_but_id_finds_any(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
