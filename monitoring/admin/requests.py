@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
 
+from accounts import credits
 from accounts.admin.ledger import REFUND, refund_link
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.admin.token_rows import TokenListAdmin, TokenListForm, customer_filter, token_filter
@@ -273,7 +274,9 @@ class RequestLogAdmin(TokenListAdmin):
     )
 
     def page_context(self, request: HttpRequest, obj: RequestLogEntry) -> dict[str, Any]:
-        return {"title": "Request", "subtitle": None, "slots": [_slot(obj, slot) for slot in SLOTS]}
+        rule = credits.charge_rule() if obj.charged else ""
+        slots = [_slot(obj, slot) for slot in SLOTS]
+        return {"title": "Request", "subtitle": None, "charge_rule": rule, "slots": slots}
 
     # --- Pages ----------------------------------------------------------------------------------------------------
 

@@ -100,6 +100,13 @@ def test_page_tells_no_key_from_not_recorded(admin_client: Client, token: ApiTok
 
 
 def test_list_runs_a_fixed_number_of_queries(admin_client: Client, token: ApiToken) -> None:
+def test_page_of_a_charged_request_says_what_costs_a_credit(admin_client: Client, token: ApiToken) -> None:
+    for charged in (True, False):
+        entry = row(token, charged=charged)
+        text = admin_client.get(f"{URL}{entry.pk}/change/").text
+        assert ("An answered search costs one credit, also one without a match." in text) == charged
+
+
     row(token)
     few = query_count(admin_client, URL)
     for minutes in range(20):
