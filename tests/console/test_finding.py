@@ -1,5 +1,6 @@
 """The search of the console: what it finds, for whom, and what it must not put into a URL."""
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from console import finding, pages
 from core import numbers
 from core.hashing import keyed_hash
 from monitoring.models import RequestLogEntry
-from phonebook.models import Contact, NumberRule
+from phonebook.models import ComplaintDay, Contact, NumberRule
 from tests import awaited
 from tests.console.console_rows import NUMBER
 from tests.console.role_table import ROLES, logged_in
@@ -295,6 +296,9 @@ def test_palette_offers_pages_for_a_number(boss: Client) -> None:
         ("Test this number", "admin:monitoring_source_test"),
     ):
         assert f'formaction="{reverse(url)}">{title}</button>' in text
+    ComplaintDay.objects.create(number=NUMBER, source="x", day=date(2026, 1, 1), total=1)
+    text = boss.post(FIND, {"q": str(NUMBER), "palette": "1"}).text
+    assert text.index("Requests for this number") < text.index("Complaints about")
     response = boss.post(reverse("admin:monitoring_requestlogentry_changelist"), {"number": str(NUMBER)})
     assert (response.status_code, str(NUMBER) in response["Location"]) == (302, False)
     assert "this number" not in logged_in("viewer").post(FIND, {"q": str(NUMBER), "palette": "1"}).text
