@@ -23,6 +23,7 @@ from tests.accounts.admin.pages import (
     listed_entries,
     query_count,
 )
+from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 
@@ -157,6 +158,19 @@ def test_list_pages_by_position_without_a_count(admin_client: Client, token: Api
             url = LEDGER + older[1].replace("&amp;", "&") if older else None
         expected = token.entries.exclude(kind="issue" if "kind" in parameters else "none")
         assert (found, pages) == (list(expected.order_by("-created_at", "-pk").values_list("pk", flat=True)), 5)
+
+
+def test_list_of_one_page_says_how_many_it_has(admin_client: Client, token: ApiToken) -> None:
+    def pages(**parameters: str) -> str:
+        nav = admin_client.get(LEDGER, parameters).text.partition('aria-label="Pages"')[2].partition("</nav>")[0]
+        return words(nav).partition("> ")[2]
+
+    assert pages() == "1 ledger entry"
+    for n in range(24):
+        entry_at(token, timezone.now() - timedelta(minutes=n))
+    assert pages() == "25 ledger entries"
+    entry_at(token, timezone.now())
+    assert pages() == "Older"
 
 
 def customer_of(token: ApiToken) -> int:
