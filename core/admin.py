@@ -355,6 +355,8 @@ class IndexedChangeList(DescendingFirstChangeList):
             found.append(Selected(f'Search: "{self.query}"', self.get_query_string(remove=[SEARCH_VAR])))
         names = set(self.get_filters_params())
         for spec in self.filter_specs:
+    model_admin: "LargeTableAdmin"
+
             every, *choices = spec.choices(self)
             text = next((choice["display"] for choice in choices if choice["selected"]), "")
             if text and not every["selected"]:
@@ -368,7 +370,7 @@ class IndexedChangeList(DescendingFirstChangeList):
 
     def notes(self) -> list[str]:
         """Messages about the limits that the list has reached."""
-        which = "newest" if self.is_newest_first else "first"
+        which = self.model_admin.newest if self.is_newest_first else "first"
         return [f"Showing the {which} {MAX_LISTED:,}."] if self.paginator.is_capped else []
 
 
@@ -397,6 +399,8 @@ class LargeTableAdmin(ConsoleAdmin):
         if across and queryset.order_by()[: MAX_SELECTED + 1].count() > MAX_SELECTED:
             text = f"There are more than {MAX_SELECTED}: select rows one page at a time."
             self.message_user(request, text, messages.WARNING)
+    #: What the rows with the greatest ids are.
+    newest = "newest"
             return None
         return super().response_action(request, queryset, *args)
 

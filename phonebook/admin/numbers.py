@@ -72,6 +72,7 @@ class ImportedAdmin(NumberAdmin):
     search_help_text = "Number prefix, e.g. 4930"
     searches_names = False
     actions_list = ("import_file",)
+    newest = "last added"
     list_before_template = "admin/parts/action_buttons.html"
     #: Of imports that write the rows.
     kind: ImportBatch.Kind

@@ -89,10 +89,10 @@ def test_list_is_capped_and_says_so(admin_client: Client, many: list[int], url: 
     assert response.context["cl"].result_count == 5
     listed = sorted(many, key=str) if url == RULES else many[::-1]
     assert [row.number for row in response.context["cl"].result_list] == listed[3:5]
-    assert f"Showing the {'first' if url == RULES else 'newest'} 5." in response.text
-    assert (", newest first" in response.text) == (url != RULES)
+    assert f"Showing the {'first' if url == RULES else 'last added'} 5." in response.text
+    assert (", last added first" in response.text) == (url != RULES)
     sorted_by_number = admin_client.get(url, {"o": "1"})
-    assert "newest first" not in sorted_by_number.text
+    assert "added first" not in sorted_by_number.text
     assert "Showing the" not in searched(admin_client, url, str(NUMBER)).text
 
 
