@@ -1,6 +1,7 @@
 """Base classes of the console's pages, on django-unfold's."""
 
 import pkgutil
+import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial, wraps
@@ -24,8 +25,9 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.functional import cached_property
-from django.utils.html import format_html
+from django.utils.html import escape, format_html
 from django.utils.http import urlencode
+from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 from unfold.dataclasses import UnfoldAction
@@ -36,6 +38,8 @@ from core import history
 from core.bidi import isolated
 from core.sorting import DescendingFirstChangeList
 
+_DATE = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
+_TIME = re.compile(r"[0-9 :-]*")
 #: Rows in a list: nobody pages further, and counting more takes the database longer than a page may.
 MAX_LISTED = 10_000
 #: Characters of a search.
@@ -91,7 +95,21 @@ def short_id(text: str, url: str = "") -> str:
 
 def column(text: Callable[[Any], str], description: str, ordering: Any = None) -> Any:
     """A column of a list, or a read-only field of a page, that shows the `text` of its row."""
-    return staticmethod(admin.display(description=description, ordering=ordering)(text))
+
+    @admin.display(description=description, ordering=ordering)
+    def shown(row: Any) -> str:
+        return _with_whole_dates(text(row))
+
+    return staticmethod(shown)
+
+
+def _with_whole_dates(text: str) -> str:
+    """A sentence as HTML that is not wrapped at the hyphens of its dates. HTML, lines, and a time alone are
+    unchanged."""
+    is_sentence = isinstance(text, str) and not isinstance(text, SafeString) and "\n" not in text
+    if not is_sentence or not _DATE.search(text) or _TIME.fullmatch(text):
+        return text
+    return SafeString(_DATE.sub(r'<span class="console-date">\g<0></span>', escape(text)))
 
 
 def can_view_history(request: HttpRequest) -> bool:
@@ -337,6 +355,8 @@ class Selected(NamedTuple):
 class IndexedChangeList(DescendingFirstChangeList):
     """Sorts only by the columns in `sortable_by`: Django hides the links of the others, but obeys the URL."""
 
+    model_admin: "LargeTableAdmin"
+
     def get_ordering_field(self, field_name: Any) -> Any:
         return super().get_ordering_field(field_name) if field_name in (self.sortable_by or ()) else None
 
@@ -355,8 +375,6 @@ class IndexedChangeList(DescendingFirstChangeList):
             found.append(Selected(f'Search: "{self.query}"', self.get_query_string(remove=[SEARCH_VAR])))
         names = set(self.get_filters_params())
         for spec in self.filter_specs:
-    model_admin: "LargeTableAdmin"
-
             every, *choices = spec.choices(self)
             text = next((choice["display"] for choice in choices if choice["selected"]), "")
             if text and not every["selected"]:
@@ -381,6 +399,8 @@ class LargeTableAdmin(ConsoleAdmin):
     paginator: type[Paginator] = CappedPaginator
     changelist_class: type[ChangeList] = IndexedChangeList
     show_full_result_count = False
+    #: What the rows with the greatest ids are.
+    newest = "newest"
     list_per_page = 25
     show_facets = ShowFacets.NEVER  # a URL could ask for a count by each filter
     #: The only lookups that a URL may use.
@@ -399,8 +419,6 @@ class LargeTableAdmin(ConsoleAdmin):
         if across and queryset.order_by()[: MAX_SELECTED + 1].count() > MAX_SELECTED:
             text = f"There are more than {MAX_SELECTED}: select rows one page at a time."
             self.message_user(request, text, messages.WARNING)
-    #: What the rows with the greatest ids are.
-    newest = "newest"
             return None
         return super().response_action(request, queryset, *args)
 
