@@ -1,5 +1,6 @@
 """The console's pages of contacts, complaints and rules."""
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ from django.db import OperationalError, transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from unfold.decorators import action
 
 from core import numbers
@@ -71,8 +72,8 @@ class ImportedAdmin(NumberAdmin):
     sortable_by, search_fields = ("phone",), ("number",)
     search_help_text = "Number prefix, e.g. 4930"
     searches_names = False
-    actions_list = ("import_file",)
     newest = "last added"
+    actions_list = ("import_file",)
     list_before_template = "admin/parts/action_buttons.html"
     #: Of imports that write the rows.
     kind: ImportBatch.Kind
@@ -157,14 +158,20 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
 _SPAM = {True: "spam", False: "not spam", None: ""}
 
 
-def _listed(others: QuerySet[NumberRule]) -> str:
-    """At most MAX_LISTED rules in words, and how many there are besides; `-` for none."""
-    texts = [
-        f"{rules.shown(rule)} ({', '.join(filter(None, (_SPAM[rule.spam], rule.name)))})"
-        for rule in others[:MAX_LISTED]
-    ]
+def _said(rule: NumberRule) -> str:
+    """A link to the rule, and what it says."""
+    return format_html("{} ({})", _link(rule), ", ".join(filter(None, (_SPAM[rule.spam], rule.name))))
+
+
+def _link(rule: NumberRule) -> str:
+    return html_link(page_url(NumberRule, "change", rule.pk), rules.shown(rule))
+
+
+def _listed(others: QuerySet[NumberRule], shown: Callable[[NumberRule], str] = _said) -> str:
+    """At most MAX_LISTED rules as HTML, and how many there are besides; `-` for none."""
+    texts = [shown(rule) for rule in others[:MAX_LISTED]]
     more = others.count() - MAX_LISTED if len(texts) == MAX_LISTED else 0
-    return ", ".join([*texts, *([f"and {more:,} more"] if more > 0 else [])]) or "-"
+    return format_html_join(", ", "{}", [(text,) for text in [*texts, *[f"and {more:,} more"] * (more > 0)]]) or "-"
 
 
 @admin.register(NumberRule)
@@ -200,14 +207,12 @@ class RuleAdmin(DatedNumberAdmin):
 
     def _with_others(self, request: HttpRequest, obj: NumberRule, response: HttpResponse) -> HttpResponse:
         """`response`, with a message if other rules concern the same numbers."""
-        for verb, which, others in (
-            ("overrides", "shorter", rules.shorter(obj)),
-            ("is overridden by", "longer", rules.longer(obj)),
+        for text, others in (
+            ("This rule overrides {} for its numbers.", rules.shorter(obj)),
+            ("This rule is overridden by {} for some of its numbers.", rules.longer(obj)),
         ):
-            if count := others.count():
-                text = f"This rule {verb} {count:,} {which} rule{'' if count == 1 else 's'}; {{}}."
-                link = html_link(self.url_of(obj), "its page lists them")
-                self.message_user(request, format_html(text, link), messages.INFO)
+            if (found := _listed(others, _link)) != "-":
+                self.message_user(request, format_html(text, found), messages.INFO)
         return response
 
 
