@@ -1,5 +1,6 @@
 """The console's history: what operators and commands did (Django's LogEntry)."""
 
+import json
 import re
 from contextlib import suppress
 
@@ -116,7 +117,7 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
     counted = "entries"
     sortable_by = ("when",)
     search_fields = ("user",)
-    search_help_text = "User, or part of the object's name"
+    search_help_text = "User, or part of the object's name or of the change"
     ordering = ("-pk",)
 
     def search_problem(self, text: str) -> str:
@@ -126,10 +127,12 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
         return super().search_problem(text)
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
-        """By user, or by name among the newest entries about anything but a number."""
+        """By user, or by name or change among the newest entries about anything but a number."""
         if term := search_term.strip():
-            named = Q(object_repr__icontains=term, pk__gt=base.scan_floor_id(LogEntry))
-            queryset = queryset.filter(_by_user(term) | named & ~Q(content_type__model__in=_NUMBERED))
+            # Django stores a change as JSON, and a reason as it is.
+            change = Q(change_message__icontains=term) | Q(change_message__icontains=json.dumps(term)[1:-1])
+            newest = Q(pk__gt=base.scan_floor_id(LogEntry)) & ~Q(content_type__model__in=_NUMBERED)
+            queryset = queryset.filter(_by_user(term) | (Q(object_repr__icontains=term) | change) & newest)
         return queryset, False
 
     when = column(lambda entry: f"{entry.action_time:%Y-%m-%d %H:%M:%S}", "when (UTC)", "pk")

@@ -8,11 +8,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from accounts.models import ApiToken
+from accounts.models import ApiToken, Customer
 from core import history
 from core.periods import CalendarMonth
 from phonebook.models import NumberRule
-from tests.accounts.admin.pages import query_count
+from tests.accounts.admin.pages import customer_form, query_count
 from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
@@ -96,6 +96,17 @@ def test_search_finds_objects_by_name_but_no_numbers(admin_client: Client, entri
     page = admin_client.get(URL, {"q": "+1 212 555-0100"}, follow=True)
     assert page.redirect_chain == [(f"{URL}?", 302)]
     assert "Numbers cannot be searched here." in page.text
+
+
+@pytest.mark.parametrize(("old", "term"), [("Harbour Street", "harbour st"), ('Café "Öl"', 'Café "Ö')])
+def test_search_finds_a_renaming_by_the_old_name(admin_client: Client, admin_user: User, old: str, term: str) -> None:
+    customer = Customer.objects.create(name=old)
+    renamed = admin_client.post(f"/admin/accounts/customer/{customer.pk}/edit/", customer_form(name="Harbour"))
+    assert renamed.status_code == 302
+    assert listed(admin_client, q=term) == [f"Harbour (#{customer.pk})"]
+    rule = NumberRule.objects.create(number=12125550100)
+    history.record(action=history.Action.CHANGE, target=rule, message=f"From {old}", user=admin_user)
+    assert listed(admin_client, q=term) == [f"Harbour (#{customer.pk})"]
 
 
 def test_filters_cover_the_newest_entries(admin_client: Client, entries: User, monkeypatch: pytest.MonkeyPatch) -> None:
