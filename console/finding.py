@@ -267,7 +267,7 @@ def _requests(search: _Search) -> Iterable[Result]:
     for row in RequestLogForm({"request_id": search.text}).page(rows, size=MAX_SHOWN + 1).rows:
         yield _result(row, str(row.token), f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC", f"status {row.status}")
     if search.number is not None and not search.is_typed:
-        by_number = RequestLogForm({"number": str(search.number)})
+        by_number = RequestLogForm({"number": f"+{search.number}"})
         if by_number.page(rows, size=1).rows:
             url = f"{page_url(RequestLogEntry, 'changelist')}?{urlencode(by_number.url_parameters())}"
             yield Result(f"Requests for {numbers.formatted(str(search.number))}", url)

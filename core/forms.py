@@ -37,3 +37,9 @@ class PhoneNumberField(forms.CharField):
         except numbers.InvalidNumber as error:
             message = self.error_messages["invalid"]
             raise forms.ValidationError(message, "invalid", {"problem": str(error)}) from error
+
+
+class SearchedNumberField(PhoneNumberField):
+    """A number to look for: 5550107 without its country code would be found nowhere."""
+
+    parse = staticmethod(numbers.parse_searched)

@@ -56,6 +56,15 @@ def parse_typed(text: str) -> str:
     return parse(without_separators(text).removeprefix("+"))
 
 
+def parse_searched(text: str) -> str:
+    """As `parse_typed`, for a number to look for: one that no country's plan allows needs its +, because it may rather
+    lack its country code. Raises InvalidNumber."""
+    digits = parse_typed(text)
+    if not in_plan(digits) and not without_separators(text).startswith("+"):
+        raise InvalidNumber("no country has such numbers")
+    return digits
+
+
 def parse_prefix(text: str) -> str:
     """As `parse_typed`, for the beginning of a number or a whole one: 1 to 15 digits. Raises InvalidNumber."""
     digits = without_separators(text).removeprefix("+")

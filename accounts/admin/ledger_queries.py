@@ -10,7 +10,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts.admin.token_rows import TokenListForm, customer_filter, token_filter
 from accounts.models import CreditEntry
-from core.forms import PhoneNumberField
+from core.forms import SearchedNumberField
 from core.list_fields import choice_field, text_field
 from core.long_lists import Filter
 
@@ -61,9 +61,4 @@ class RefundForm(forms.Form):
 
 
 class CompareNumberForm(forms.Form):
-    number = PhoneNumberField(
-        label="Number",
-        max_length=40,
-        help_text="With the country code.",
-        error_messages={"invalid": "Enter 7 to 15 digits, starting with the country code."},
-    )
+    number = SearchedNumberField(label="Number", max_length=40, help_text="With the country code.")

@@ -21,12 +21,12 @@ from accounts.admin.ledger_queries import LedgerForm
 from accounts.admin.token_rows import TokenListAdmin, TokenListForm, customer_filter, token_filter
 from accounts.models import ApiToken, CreditEntry
 from accounts.request_statistics import OUTCOMES
+from core import numbers
 from core.admin import RELATED_PAGES, RelatedPage, change_link, column, html_link, page_url, short_id
-from core.forms import PhoneNumberField
+from core.forms import SearchedNumberField
 from core.hashing import keyed_hash
 from core.list_fields import choice_field, text_field
 from core.long_lists import EVER, Filter
-from core.ranges import FIRST, LAST, in_range
 from lookup.search import SLOTS
 from lookup.source_actions import configured
 from monitoring import charges
@@ -49,16 +49,19 @@ def failing_choices() -> list[tuple[str, str]]:
 
 
 class RequestLogForm(TokenListForm):
-    """A URL has the keyed hash of the number: nothing can be read from it, and it selects nothing once the number is
-    erased."""
+    """A URL has the keyed hash of the number, which selects nothing once the number is erased, and its mask."""
 
     request_id = text_field("Request id", "X-Request-ID", 64)
-    number = PhoneNumberField(label="Number", required=False, max_length=40, attrs={"placeholder": "+49 30 23125042"})
+    number = SearchedNumberField(
+        label="Number", required=False, max_length=40, attrs={"placeholder": "+49 30 23125042"}
+    )
     outcome = choice_field("Outcome", OUTCOMES.items())
     status = choice_field("Status", [(str(status), str(status)) for status in STATUSES])
     failed = choice_field("Failed source", failing_choices)
     reason = choice_field("Reason", [(reason, reason.replace("_", " ")) for reason in REASONS])
-    number_hash = forms.RegexField(r"[0-9a-f]{64}\Z", required=False, max_length=64, widget=forms.HiddenInput)
+    number_hash = forms.RegexField(
+        r"[0-9a-f]{64}(-[0-9]{0,3}\*{2,12}[0-9]{2})?\Z", required=False, widget=forms.HiddenInput
+    )
 
     main = ("token", "customer", "request_id", "number")
     more = "Outcome, source and time"
@@ -78,7 +81,8 @@ class RequestLogForm(TokenListForm):
         """A number replaces the one whose hash was submitted."""
         values = super().url_parameters()
         if values.pop("number", ""):
-            values["number_hash"] = keyed_hash("number", self.cleaned_data["number"]).hex()
+            number = self.cleaned_data["number"]
+            values["number_hash"] = _masked_hash(keyed_hash("number", number), numbers.mask(number))
         return values
 
     @property
@@ -97,9 +101,12 @@ class RequestLogForm(TokenListForm):
     def selected(self, data: dict[str, Any]) -> Iterator[Filter]:
         if data["request_id"]:
             yield Filter("request_id", "request_id", data["request_id"])
-        if data["number"] or data["number_hash"]:
-            number_hash = keyed_hash("number", data["number"]) if data["number"] else bytes.fromhex(data["number_hash"])
-            yield Filter("number_hash", "number_hash", number_hash, note=f"Only requests for {_mask_of(number_hash)}.")
+        if data["number"]:
+            yield Filter("number", "number_hash", keyed_hash("number", data["number"]))
+        elif data["number_hash"]:
+            digest, _, mask = data["number_hash"].partition("-")
+            note = f"Only requests for {mask or 'one number'}."
+            yield Filter("number_hash", "number_hash", bytes.fromhex(digest), note=note)
         if data["token"]:
             yield token_filter(data["token"], "requests")
         if data["status"] == "200":  # not in the index
@@ -116,11 +123,9 @@ class RequestLogForm(TokenListForm):
             yield customer_filter(data["customer"], "requests", is_only_filter=is_only_filter)
 
 
-def _mask_of(number_hash: bytes) -> str:
-    """The masked number, if a request for it is logged."""
-    logged = in_range(RequestLogEntry.objects.all(), "number_hash", number_hash, FIRST, LAST)
-    newest = logged.order_by("-number_hash", "-created_at", "-pk").values_list("number_mask", flat=True)
-    return next(iter(newest[:1]), "one number")
+def _masked_hash(number_hash: bytes, mask: str) -> str:
+    """The value of `number_hash` in a URL: 64 hexadecimal digits, and what the list calls the number."""
+    return f"{number_hash.hex()}-{mask}"
 
 
 def _failed(failed: str, reason: str) -> Filter:
@@ -155,7 +160,9 @@ def _requests_for_number(row: RequestLogEntry) -> str:
     """A link to the requests for the number of `row`; empty without one."""
     if row.number_hash is None:
         return ""
-    return html_link(_list_url(number_hash=bytes(row.number_hash).hex()), "Requests for this number")
+    return html_link(
+        _list_url(number_hash=_masked_hash(bytes(row.number_hash), row.number_mask)), "Requests for this number"
+    )
 
 
 def _details_of(entries: Sequence[CreditEntry]) -> dict[int, str]:

@@ -91,7 +91,9 @@ def check(client: Client, entry: CreditEntry, number: str) -> Any:
         (NUMBER, "Yes, this search was for that number."),
         ("+49 (3023) 125-042", "Yes, this search was for that number."),
         ("493023125043", "No, this search was for another number."),
-        ("03023125042", "Enter 7 to 15 digits, starting with the country code."),
+        ("03023125042", "Enter it with its country code, e.g. +49 30 23125042."),
+        ("23125042", "Enter it with its country code, e.g. +49 30 23125042."),
+        ("+23125042", "No, this search was for another number."),
         ("", "This field is required."),
     ],
 )
