@@ -1,6 +1,7 @@
-"""The open alerts as the dashboard lists them: critical ones first, and those about tokens grouped by kind."""
+"""The order of open alerts, and how the dashboard groups those about tokens by kind."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -34,19 +35,26 @@ class Alert:
         return all(each.muted_until for each in self.incidents)
 
 
+def most_urgent_first(found: Iterable[Incident]) -> list[Incident]:
+    """Critical ones, then others, then those about tokens; of each, those that are not muted first, and otherwise as
+    `found`. Needs `muted_until`."""
+    return sorted(
+        found, key=lambda each: (each.severity != "critical", each.kind in TOKEN_KINDS, bool(each.muted_until))
+    )
+
+
 def open_alerts() -> list[Alert]:
-    """Critical ones, then others, then those about tokens; of each, the newest first. Two statements."""
+    """The most urgent first; those of one group have the newest first. Two statements."""
     tokens: dict[str, list[Incident]] = defaultdict(list)
     others = []
     found = list(incidents.open_incidents()[:MAX_READ])
     mutes.set_muted_until(found, timezone.now())
-    for incident in found:
+    for incident in most_urgent_first(found):
         if incident.kind in TOKEN_KINDS:
             tokens[incident.kind].append(incident)
         else:
             others.append(Alert(incident.title, [incident]))
-    alerts = others + [_group(kind, tokens[kind]) for kind in TOKEN_KINDS if kind in tokens]
-    return sorted(alerts, key=lambda each: each.severity != "critical")
+    return others + [_group(kind, tokens[kind]) for kind in TOKEN_KINDS if kind in tokens]
 
 
 def _group(kind: str, found: list[Incident]) -> Alert:

@@ -31,7 +31,7 @@ from core.admin import (
     form_action,
 )
 from core.bidi import isolated, isolated_title
-from monitoring import alert_recipients, incidents, mutes, task_runs
+from monitoring import alert_list, alert_recipients, incidents, mutes, task_runs
 from monitoring.admin.notices import notice_state
 from monitoring.group_titles import kind_title
 from monitoring.models import Incident
@@ -49,7 +49,6 @@ LABELS = {
 }
 MUTE_HOURS = (("1", "1 hour"), ("8", "8 hours"), ("24", "1 day"), ("168", "7 days"))
 VIEW, HANDLE = "monitoring.view_incident", "monitoring.handle_incident"
-OPEN_CRITICAL = Q(closed_at=None, kind__in=Incident.CRITICAL)
 
 
 class ReasonForm(forms.Form):
@@ -139,24 +138,26 @@ def checked() -> dict[str, Any]:
     }
 
 
-class CriticalFirst(IndexedChangeList):
-    """Lists open critical alerts before all others: they are few, and the others are read by their index."""
+class OpenFirst(IndexedChangeList):
+    """Lists open alerts first, the most urgent ones before the others: they are few (health.operations.MAX_TOKENS). The
+    resolved ones are read by their index, newest first."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
-        critical = list(self.queryset.filter(OPEN_CRITICAL))
-        self.is_newest_first = self.is_newest_first and not critical
+        found = list(self.queryset.filter(closed_at=None).order_by("-opened_at", "-pk"))
+        mutes.set_muted_until(found, timezone.now())
+        self.is_newest_first = self.is_newest_first and not found
         start = (self.page_num - 1) * self.list_per_page
         end = min(start + self.list_per_page, self.result_count)
-        first, last = (max(0, at - len(critical)) for at in (start, end))
-        self.result_list = [*critical[start:end], *self.queryset.exclude(OPEN_CRITICAL)[first:last]]
-        mutes.set_muted_until(self.result_list, timezone.now())
+        first, last = (max(0, at - len(found)) for at in (start, end))
+        resolved = self.queryset.filter(closed_at__isnull=False)[first:last]
+        self.result_list = [*alert_list.most_urgent_first(found)[start:end], *resolved]
 
 
 @admin.register(Incident)
 class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     list_display = ("alert", "severity_label", "state", "handled", "since")
-    changelist_class, list_max_show_all = CriticalFirst, 0
+    changelist_class, list_max_show_all = OpenFirst, 0
     list_before_template = "admin/monitoring/incident/checked.html"
     list_filter = (StateFilter, SeverityFilter, KindFilter)
     lookups_allowed = ("state", "severity", "kind")

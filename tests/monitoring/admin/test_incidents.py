@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import ApiToken, Customer
-from monitoring import incidents, task_runs
+from monitoring import incidents, mutes, task_runs
 from monitoring.admin.incidents import IncidentAdmin
 from monitoring.incidents import Condition
 from monitoring.models import Incident, Notice, TaskRun
@@ -54,15 +54,24 @@ def test_list_is_filtered_by_state_and_kind(admin_client: Client) -> None:
     assert titles(admin_client, severity="critical") == ["trestle", "twilio"]
 
 
-def test_open_critical_alerts_are_first_on_every_page(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_most_urgent_open_alerts_are_first_on_every_page(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The resolved one is newer than all others."""
     monkeypatch.setattr(IncidentAdmin, "list_per_page", 2)
-    report("ended")
-    for names in (["one"], ["one", "two"], ["one", "two", "three"]):
+    report("old", kind="searches.degraded")
+    for names in (["one"], ["one", "two"]):
         report(*names)
-    for subject in ("old", "new"):
-        report(subject, kind="data.stale")
-    pages = [titles(admin_client, p=str(number)) for number in (1, 2, 3)]
-    assert pages == [["three", "two"], ["one", "new"], ["old", "ended"]]
+    for subject in ("ftc", "1", "new", "ended"):
+        report(
+            subject,
+            kind={"ftc": "data.stale", "1": "token.expiring", "new": "task.overdue"}.get(subject, "clock.wrong"),
+        )
+    report(kind="clock.wrong")
+    hour_ago = timezone.now() - timedelta(hours=1)
+    Incident.objects.filter(subject="new").update(opened_at=hour_ago)  # its condition began last, and it opened first
+    mutes.mute(kind="data.stale", subject="", until=timezone.now() + timedelta(hours=1), by="maria")
+    pages = [titles(admin_client, p=str(number)) for number in (1, 2, 3, 4)]
+    assert pages == [["two", "one"], ["old", "new"], ["ftc", "1"], ["ended"]]
+    assert "newest first" not in words(admin_client.get(ALERTS).text)
     assert admin_client.get(f"{ALERTS}{Incident.objects.get(subject='one').pk}/change/").text.count("critical") == 1
 
 
