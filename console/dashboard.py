@@ -66,13 +66,14 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         }
     if can_view_tokens:
         blocks["tokens"] = {"outstanding": _outstanding(now)}
-    if request.user.has_perm("monitoring.view_incident"):
+    can_view_alerts = request.user.has_perm("monitoring.view_incident")
+    if can_view_alerts:
         blocks["alerts"] = _alerts(request)
-    if blocks:
+    if can_view_sources or can_view_alerts:
         reported = blocks["alerts"]["reported"] if "alerts" in blocks else ()
         blocks["health"] = _health(checks.for_dashboard(request, reported))
     shown = {"now": now, "periods": periods.ALL, "period": period, "described": period.described(now)}
-    return {**context, **shown, **blocks}
+    return {**context, **shown, "is_empty": not blocks, **blocks}
 
 
 def _alerts(request: HttpRequest) -> dict[str, Any]:
