@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
@@ -13,7 +13,7 @@ from django.db.models import CharField, Count
 from django.db.models.functions import Cast, Substr
 
 from accounts import request_statistics
-from accounts.request_statistics import OUTCOMES, REFUSED, SEARCHES
+from accounts.request_statistics import DEGRADED, NEW_ANSWERS, OUTCOMES, REFUSED, SEARCHES
 from core import periods
 from monitoring import incidents
 from monitoring.models import RequestLogEntry
@@ -23,17 +23,21 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 MINUTES = 60
 #: The sentence is about the last minutes, including the current one.
 RECENT = 10
-#: Fewer failures are not a problem of the service.
+#: Fewer failures, or degraded answers, are not a problem of the service.
 MIN_FAILURES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """`refused`: by the service's rules, such as without credits. Requests with test tokens are not counted."""
+    """`refused`: by the service's rules, such as without credits. `new_answers` and `degraded`: of the answered ones,
+    those that were not replayed, and those of them that lack one slot, which failed. Requests with test tokens are not
+    counted."""
 
     answered: int = 0
     refused: int = 0
     failed: int = 0
+    new_answers: int = 0
+    degraded: int = 0
 
     @property
     def total(self) -> int:
@@ -45,14 +49,22 @@ class Requests:
         searches = self.answered + self.failed
         return math.floor(1000 * self.answered / searches) / 10 if searches else None
 
+    @property
+    def degraded_percent(self) -> float:
+        """Of the new answers; 0 unless it is above the limit of the alert about them."""
+        percent = 100 * self.degraded / self.new_answers if self.degraded >= MIN_FAILURES else 0.0
+        return percent if percent > settings.ALERT_DEGRADED_PERCENT else 0.0
+
     @classmethod
     def sum(cls, found: Iterable["Requests"]) -> "Requests":
-        columns = zip(*((each.answered, each.refused, each.failed) for each in found), strict=True)
-        return cls(*map(sum, columns))
+        return cls(*map(sum, zip(*map(astuple, found), strict=True)))
 
 
 def _requests(counts: Counter[str]) -> Requests:
-    return Requests(sum(counts[each] for each in SEARCHES), sum(counts[each] for each in REFUSED), counts["failed"])
+    answered, refused, new_answers, degraded = (
+        sum(counts[each] for each in outcomes) for outcomes in (SEARCHES, REFUSED, NEW_ANSWERS, DEGRADED)
+    )
+    return Requests(answered, refused, counts["failed"], new_answers, degraded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +133,12 @@ def _describe(recent: Requests, elapsed: timedelta) -> tuple[str, str, str]:
     if percent is None:
         return "working", "Working", f"{figures}, all refused"
     figures += f", {percent:g} % answered"
+    if recent.degraded_percent:
+        figures += f", {recent.degraded_percent:.0f} % degraded"
     if recent.refused:
         figures += f", {recent.refused:,} refused"
-    if recent.failed < MIN_FAILURES or 100 - percent <= settings.ALERT_FAILED_PERCENT:
+    few_failed = recent.failed < MIN_FAILURES or 100 - percent <= settings.ALERT_FAILED_PERCENT
+    if few_failed and not recent.degraded_percent:
         return "working", "Working", figures
     return ("impaired", "Working partly", figures) if recent.answered else ("failing", "Not working", figures)
 

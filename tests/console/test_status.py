@@ -39,6 +39,12 @@ def sentence(client: Client) -> str:
         ({"replayed": 9, "rate_limited": 1}, "Working: 1 request a minute, 100 % answered, 1 refused"),
         ({"no_credits": 2}, "Working: less than 1 request a minute, all refused"),
         ({"found_one": 10, "failed": 9}, "Working partly: 2 requests a minute, 52.6 % answered"),
+        ({"found_both": 90, "found_degraded": 10}, "Working: 11 requests a minute, 100 % answered"),
+        (
+            {"found_both": 30, "replayed": 50, "found_degraded": 15, "none_degraded": 4, "no_credits": 8},
+            "Working partly: 11 requests a minute, 100 % answered, 39 % degraded, 8 refused",
+        ),
+        ({"found_both": 2, "found_degraded": 2}, "Working: less than 1 request a minute, 100 % answered"),
         ({"failed": 5}, "Not working: less than 1 request a minute, 0 % answered"),
         ({"test": 50}, "No requests in the last 10 minutes"),
         ({"found_one": 9_999, "failed": 1}, "Working: 1,053 requests a minute, 99.9 % answered"),
