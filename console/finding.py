@@ -28,7 +28,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts import tokens
 from accounts.admin.ledger_queries import LedgerForm
-from accounts.admin.token_list import shown_state
+from accounts.admin.token_list import details, details_and_customer
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer
 from console import pages
 from core import numbers
@@ -188,14 +188,14 @@ def _customers(search: _Search) -> Iterable[Result]:
             under = [token for token in under if token.name.casefold() != search.text.casefold()]
         if place < MAX_SHOWN:  # one more says only that there are more
             search.shown.update(token.pk for token in under)
-        yield replace(result, under=tuple(_result(token, *_token_details(token)) for token in under))
+        yield replace(result, under=tuple(_result(token, *details(token)) for token in under))
 
 
 def _tokens(search: _Search) -> Iterable[Result]:
     """Those that are not shown under their customer."""
     for token in _rows(ApiToken, search):
         if token.pk not in search.shown:
-            yield _result(token, *_token_details(token), str(token.customer or ""))
+            yield _result(token, *details_and_customer(token))
 
 
 def _users(search: _Search) -> Iterable[Result]:
@@ -244,7 +244,8 @@ def _actions(search: _Search) -> Iterable[Result]:
             rows = _rows(page.model, _Search(search.request, rest, is_typed=search.is_typed))
         for row in rows[:MAX_UNDER]:
             if page.offers(search.request, name.replace("_", "-"), row):
-                yield Result(f"{title}: {row}", page_url(page.model, name, row.pk))
+                about = ", ".join(details_and_customer(row)) if page.model is ApiToken else ""
+                yield Result(f"{title}: {row}", page_url(page.model, name, row.pk), about)
 
 
 def _entries(search: _Search) -> Iterable[Result]:
@@ -277,10 +278,6 @@ def _sources(search: _Search) -> Iterable[Result]:
     for name in source_actions.configured():
         if search.text.casefold() in name.casefold():
             yield Result(name, reverse("admin:monitoring_source_change", args=[name]))
-
-
-def _token_details(token: ApiToken) -> tuple[str, ...]:
-    return token.hint, shown_state(token), "test token" if token.is_test else f"{token.credits:,} credits"
 
 
 def _rules(search: _Search) -> Iterable[Result]:

@@ -54,6 +54,13 @@ def _rate_limits() -> str:
     return f"Requests in {window_s} seconds, 1 to {MAX_RATE_LIMIT:,}. Leave empty for the default, {limit:,}.{of_tests}"
 
 
+class EitherField(forms.CharField):
+    """One of several of which one is required, by the form's own check."""
+
+    widget = widgets.UnfoldAdminTextInputWidget
+    mark = "a reason or a reference is required"
+
+
 class OnceForm(forms.Form):
     """Takes effect once however often it is submitted: `once` is new on each page, and the ledger's reference."""
 
@@ -129,11 +136,16 @@ class IssueForm(ApiTokenForm, OnceForm):
     field_order = ("name", "customer", "is_test", "initial_credits", "price", "days", "reason")
 
 
+def reason_of(reference: str) -> str:
+    """The reason of an entry for which only a reference was entered."""
+    return f"Reference {reference}"
+
+
 class TopUpForm(OnceForm):
     amount = _integer(help_text="Credits to add.")
     price = _price(help_text=lazy(_paid, str)())
-    reason = _text(required=False, help_text="In your own words. Only operators see it. Not needed with a reference.")
-    own_reference = _text(
+    reason = EitherField(max_length=200, required=False, help_text="In your own words. Only operators see it.")
+    own_reference = EitherField(
         label="Reference",
         max_length=100,
         required=False,
@@ -146,7 +158,7 @@ class TopUpForm(OnceForm):
         if "once" in data:
             data["reference"] = data.get("own_reference") or data["once"].hex
         if not data.get("reason"):
-            data["reason"] = f"Reference {data['own_reference']}" if data.get("own_reference") else ""
+            data["reason"] = reason_of(data["own_reference"]) if data.get("own_reference") else ""
             if not data["reason"] and "reason" not in self.errors:
                 self.add_error("reason", "Enter a reason or a reference.")
         return data
@@ -242,7 +254,8 @@ class EndGraceForm(UnrotatedForm):
 
 
 class RevokeForm(forms.Form):
-    """`targets`: the tokens that it offers to move the credits to; without one, or None, it does not ask."""
+    """`targets`: the tokens that it offers to move the credits to; without one, or None, it does not ask, and says what
+    becomes of the credits that are `left`."""
 
     reason = _text()
     to_token = TargetField(
@@ -254,7 +267,7 @@ class RevokeForm(forms.Form):
     )
     confirmed = ConfirmationField(label="I understand that this token stops working permanently.")
 
-    def __init__(self, *args: Any, targets: QuerySet[ApiToken] | None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, targets: QuerySet[ApiToken] | None, left: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field: Any = self.fields["to_token"]
         # A token that was chosen and then revoked is refused.
@@ -262,4 +275,4 @@ class RevokeForm(forms.Form):
             field.queryset = targets
         else:
             del self.fields["to_token"]
-            self.fields["confirmed"].label = f"{self.fields['confirmed'].label} Its credits cannot be spent."
+            self.fields["confirmed"].label = f"{self.fields['confirmed'].label} {left}".strip()

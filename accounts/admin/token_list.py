@@ -18,11 +18,12 @@ from core.admin import MAX_LISTED, ConditionFilter
 
 SOON_DAYS = 7
 OUT_OF_CREDITS = "out of credits"
+OLD_WORKS = "active, old token works"
 TEST = "test"
 #: The state that the console shows → unfold's type of its label.
 STATE_LABELS = {
     "active": "success",
-    "in grace": "info",
+    OLD_WORKS: "success",
     OUT_OF_CREDITS: "warning",
     "expired": "warning",
     "revoked": "danger",
@@ -33,7 +34,19 @@ def shown_state(token: ApiToken) -> str:
     """The token's state; `out of credits` for one that is usable but cannot pay for a search."""
     state = token.state
     usable = state in ("active", "in grace")
-    return OUT_OF_CREDITS if usable and token.credits == 0 and not token.is_test else state
+    if usable and token.credits == 0 and not token.is_test:
+        return OUT_OF_CREDITS
+    return OLD_WORKS if state == "in grace" else state
+
+
+def details(token: ApiToken) -> tuple[str, ...]:
+    """What tells the token from others of its name: its last characters, state and balance."""
+    credits = f"{token.credits:,} credit{'' if token.credits == 1 else 's'}"
+    return token.hint, shown_state(token), "test token" if token.is_test else credits
+
+
+def details_and_customer(token: ApiToken) -> tuple[str, ...]:
+    return *details(token), *([str(token.customer)] if token.customer else [])
 
 
 def state_label(token: ApiToken) -> dict[str, str]:
@@ -83,7 +96,7 @@ class StateFilter(ConditionFilter):
         usable = Q(revoked_at=None, expires_at__gt=now)
         return {
             "active": ("active", usable & (Q(previous_until=None) | Q(previous_until__lte=now))),
-            "in grace": ("in grace", usable & Q(previous_until__gt=now)),
+            "in grace": (OLD_WORKS, usable & Q(previous_until__gt=now)),
             "revoked": ("revoked", ~Q(revoked_at=None)),
             "expired": ("expired", Q(revoked_at=None, expires_at__lte=now)),
         }

@@ -56,6 +56,14 @@ def _test_badge() -> str:
     return render_to_string("unfold/helpers/label.html", {"text": token_list.TEST, "type": "info"})
 
 
+def _left_by_revocation(token: ApiToken) -> str:
+    """What becomes of its credits, if it has any."""
+    if not token.credits:
+        return ""
+    later = "; they can be moved later to another token of the customer" if token.customer_id else ""
+    return f"Its credits cannot be spent then{later}."
+
+
 @admin.register(ApiToken)
 class ApiTokenAdmin(TopUpAdmin):
     form = ApiTokenForm
@@ -214,7 +222,7 @@ class ApiTokenAdmin(TopUpAdmin):
         )
 
     def action_context(self, request: HttpRequest, url_path: str, obj: ApiToken) -> dict[str, Any]:
-        context: dict[str, Any] = {"state": token_list.state_label(obj)}
+        context: dict[str, Any] = {"details": token_list.details_and_customer(obj)}
         targets = token_list.targets(obj)
         match url_path:
             case "top-up":
@@ -235,7 +243,7 @@ class ApiTokenAdmin(TopUpAdmin):
                 context["explanation"] = f"This token has {obj.credits:,} credits."
             case "revoke":
                 movable = obj.credits > 0 and request.user.has_perm(MOVE_CREDITS)
-                context["form_options"] = {"targets": targets if movable else None}
+                context["form_options"] = {"targets": targets if movable else None, "left": _left_by_revocation(obj)}
         return context
 
     @form_action(

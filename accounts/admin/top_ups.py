@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db import DatabaseError, transaction
@@ -16,7 +17,7 @@ from django.utils.text import Truncator
 
 from accounts import credits
 from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance, require_allowance
-from accounts.admin.token_forms import MAX_AT_ONCE, BulkTopUpForm
+from accounts.admin.token_forms import MAX_AT_ONCE, BulkTopUpForm, reason_of
 from accounts.models import ApiToken, CreditEntry
 from core.admin import ConsoleAdmin, Unchanged, require
 
@@ -45,11 +46,15 @@ def record(
             "This page was submitted before with another amount or price. Open it again to add another entry."
         ) from None
     what = f"ledger entry {entry.pk}, {entry.kind} of {entry.amount:+,} credits"
+    if entry.price is not None:
+        what += f" for {entry.price.normalize():,f} {settings.CURRENCY}"
     if data["own_reference"]:
         what += f", reference {entry.reference}"
     if not is_new:
         return Unchanged(f"Already recorded ({what}); nothing added.")
-    message = f"Added {what}, balance {entry.balance_after:,}. Reason: {entry.reason}"
+    message = f"Added {what}, balance {entry.balance_after:,}."
+    if entry.reason != reason_of(entry.reference):
+        message += f" Reason: {entry.reason}"
     model_admin.log_change(request, token, message)
     return message
 

@@ -287,6 +287,16 @@ def test_action_on_a_named_row_is_found(boss: Client) -> None:
     assert find(logged_in("viewer"), "pause geogr").context["groups"] == []
 
 
+def test_actions_on_tokens_of_one_name_are_told_apart(boss: Client) -> None:
+    made = []
+    for name in ("Alder Ltd", "Alder GmbH"):
+        customer = Customer.objects.create(name=name)
+        made.append(tokens.issue(name="Alder Hotline", initial_credits=1, actor="boss", customer=customer).token)
+    (group,) = find(boss, "revoke alder hotline").context["groups"]
+    details = {f"Revoke a token: {token}": f"{token.hint}, active, 1 credit, {token.customer}" for token in made}
+    assert {result.title: result.detail for result in group.results} == details
+
+
 def test_palette_offers_pages_for_a_number(boss: Client) -> None:
     text = boss.post(FIND, {"q": str(NUMBER), "palette": "1"}).text
     assert 'data-status="2 results"' in text

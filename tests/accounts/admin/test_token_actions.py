@@ -14,7 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts import tokens
-from accounts.models import ApiToken, CreditEntry
+from accounts.models import ApiToken, CreditEntry, Customer
 from tests import awaited
 from tests.accounts.admin.pages import (
     ADD,
@@ -29,6 +29,7 @@ from tests.accounts.admin.pages import (
     post_concurrently,
     submit,
 )
+from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 
@@ -177,6 +178,33 @@ def test_operators_reference_is_unique_over_all_pages(admin_client: Client, toke
     assert CreditEntry.objects.get(reference="INV-18").reason == "Reference INV-18"
 
 
+def test_message_has_price_and_reference_once(admin_client: Client, token: ApiToken, settings: Any) -> None:
+    settings.CURRENCY = "EUR"
+    submit(admin_client, page(token, "top-up"), amount=500, own_reference="INV-18", price="12.50")
+    entry = token.entries.get(kind="top-up")
+    what = f"ledger entry {entry.pk}, top-up of +500 credits for 12.5 EUR, reference INV-18"
+    assert history() == [("admin", f"Added {what}, balance 530.")]
+
+
+def test_reason_and_reference_are_not_both_called_optional(admin_client: Client, token: ApiToken) -> None:
+    for action in ("top-up", "adjust"):
+        labels = [
+            words(text)
+            for text in re.findall(r"(?s)<label[^>]*>(.*?)</label>", admin_client.get(page(token, action)).text)
+        ]
+        assert {f"{name} (a reason or a reference is required)" for name in ("Reason", "Reference")} <= {*labels}
+        assert "Price (optional)" in labels
+        assert "Enter a reason or a reference." in submit(admin_client, page(token, action), amount=5).text
+
+
+@pytest.mark.parametrize("action", ["top-up", "adjust", "move-credits", "rotate", "revoke"])
+def test_forms_tell_tokens_of_one_name_apart(admin_client: Client, token: ApiToken, action: str) -> None:
+    ApiToken.objects.filter(pk=token.pk).update(customer=Customer.objects.create(name="Harbour"), credits=1)
+    token.refresh_from_db()
+    text = words(admin_client.get(page(token, action)).text)
+    assert f"{token.hint}, active, 1 credit, {token.customer}" in text
+
+
 @pytest.mark.parametrize(
     ("action", "wrong"),
     [
@@ -204,7 +232,7 @@ def test_rejected_action_says_why_and_changes_nothing(
     response = submit(admin_client, page(token, action), **fields)
     assert response.status_code == 200
     assert "errorlist" in response.text
-    assert "eyJ" not in response.text
+    assert "eyJhbGciO" not in response.text
     assert ApiToken.objects.values().get(pk=token.pk) == before
     assert (token.entries.count(), history()) == (1, [])
 
@@ -252,7 +280,7 @@ def test_resubmitted_rotation_keeps_the_first_grace_period(admin_client: Client)
     assert "works until" in admin_client.post(url, fields).text
     repeated = admin_client.post(url, fields)
     assert "was rotated after you opened this page" in repeated.text
-    assert "eyJ" not in repeated.text
+    assert "eyJhbGciO" not in repeated.text
     assert awaited.verify(issued.api_key).pk == issued.token.pk
     assert len(history()) == 1
 

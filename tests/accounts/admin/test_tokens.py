@@ -26,6 +26,7 @@ from tests.accounts.admin.pages import (
     page,
     submit,
 )
+from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 
@@ -126,17 +127,21 @@ def test_page_links_the_available_actions(admin_client: Client, token: ApiToken)
 
 def test_token_without_credits_is_not_shown_as_active(admin_client: Client, token: ApiToken) -> None:
     def shown() -> set[str]:
-        """On its page, in the list, and on an action's page: `type state`."""
-        texts = [admin_client.get(url).text for url in (page(token, "change"), LIST, page(token, "top-up"))]
-        labels = [re.findall(r"uppercase[^>]*?(bg-\w+)-100[^>]*>\s*([\w ]+?)\s*<", text) for text in texts]
+        """On its page and in the list: `type state`."""
+        texts = [admin_client.get(url).text for url in (page(token, "change"), LIST)]
+        labels = [re.findall(r"uppercase[^>]*?(bg-\w+)-100[^>]*>\s*([\w, ]+?)\s*<", text) for text in texts]
         return {" ".join(label) for found in labels for label in found}
 
     assert shown() == {"bg-green active"}
+    assert f"{token.hint}, active, 30 credits" in words(admin_client.get(page(token, "top-up")).text)
     credits.adjust(token=token, amount=-30, actor="op", reason="x")
     assert shown() == {"bg-orange out of credits"}
     tokens.rotate(token=token, grace=timedelta(hours=1))
     assert shown() == {"bg-orange out of credits"}
-    assert "Grace ends" in admin_client.get(page(token, "change")).text
+    until = f"{ApiToken.objects.get().previous_until:%Y-%m-%d %H:%M} UTC"
+    assert f"old token until {until}" in admin_client.get(page(token, "change")).text
+    credits.adjust(token=token, amount=1, actor="op", reason="x")
+    assert shown() == {"bg-green active, old token works"}
     tokens.revoke(token=token)
     assert shown() == {"bg-red revoked"}
 

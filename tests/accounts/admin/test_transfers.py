@@ -208,4 +208,18 @@ def test_target_revoked_meanwhile_stops_the_revocation(admin_client: Client, til
     assert "Choose a token of this customer that is not revoked." in admin_client.post(url, fields).text
     tills[0].refresh_from_db()
     assert tills[0].revoked_at is None
-    assert "Its credits cannot be spent." in admin_client.get(url).text
+    later = "; they can be moved later to another token of the customer."
+    assert f"Its credits cannot be spent then{later}" in admin_client.get(url).text
+    ApiToken.objects.filter(pk=tills[0].pk).update(customer=None)
+    assert "Its credits cannot be spent then." in admin_client.get(url).text
+    ApiToken.objects.filter(pk=tills[0].pk).update(credits=0)
+    assert "cannot be spent" not in admin_client.get(url).text
+
+
+def test_credits_left_by_revocation_are_moved_to_a_later_token(admin_client: Client, tills: Tills) -> None:
+    left = tills[0]
+    ApiToken.objects.exclude(pk=left.pk).update(customer=None)
+    assert submit(admin_client, page(left, "revoke"), reason="lost").status_code == 302
+    later = tokens.issue(name="till 9", initial_credits=0, actor="op", customer=left.customer).token
+    submit(admin_client, page(left, "move-credits"), to_token=later.pk, amount=30, reason="revoked")
+    assert (balance(left), balance(later)) == (0, 30)
