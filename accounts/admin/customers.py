@@ -239,11 +239,13 @@ def _or_dash(value: Any, spec: str) -> str:
 
 
 def _runs_out(figures: CustomerFigures, now: datetime) -> str:
+    """Of the first of its usable tokens."""
     if 0 < figures.empty < figures.usable:
-        then = f", the next on {figures.next_end:%Y-%m-%d}" if figures.next_end else ""
+        then = f", the next: {figures.next_end:%Y-%m-%d}" if figures.next_end else ""
         verb = "is" if figures.empty == 1 else "are"
-        return f"{figures.empty:,} of {figures.usable:,} tokens {verb} out of credits{then}"
-    return token_list.end_of_credits(figures.runs_out, now) if figures.usable else "-"
+        return f"{figures.empty:,} of {figures.usable:,} usable tokens {verb} out of credits{then}"
+    end = token_list.end_of_credits(figures.runs_out, now) if figures.usable else "-"
+    return f"first token: {end}" if figures.usable > 1 and figures.runs_out and figures.runs_out > now else end
 
 
 def _ledger_figures(

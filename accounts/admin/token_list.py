@@ -69,7 +69,7 @@ def runs_out_note(runs_out: str) -> str:
 
 def end_of_credits(at: datetime | None, now: datetime) -> str:
     if at is None:
-        return "Never at this rate"
+        return "No end at the current rate"
     return f"{at:%Y-%m-%d}" if at > now else OUT_OF_CREDITS
 
 

@@ -82,7 +82,7 @@ def test_list_shows_money_last_charge_and_end_of_credits(admin_client: Client, c
     expected = {
         "revenue": "21.50",
         "last_use": f"{now - timedelta(days=1):%Y-%m-%d}",
-        "runs_out": f"{now + timedelta(days=1):%Y-%m-%d}",
+        "runs_out": f"first token: {now + timedelta(days=1):%Y-%m-%d}",
     }
     for name, value in expected.items():
         assert re.search(rf"field-{name}[^>]*>(<[^>]*>|\s)*{value}", text), name
@@ -133,7 +133,11 @@ def test_list_and_page_say_how_many_tokens_are_out_of_credits(admin_client: Clie
     for name, balance in (("a", 0), ("b", 5), ("c", 0)):
         token_of(customer, name, balance)
         text = admin_client.get(CUSTOMERS).text + admin_client.get(page_of(customer)).text
-        expected = {"a": ">out of credits<", "b": "1 of 2 tokens is out of credits", "c": "2 of 3 tokens are out of"}
+        expected = {
+            "a": ">out of credits<",
+            "b": "1 of 2 usable tokens is out of credits",
+            "c": "2 of 3 usable tokens are out of",
+        }
         assert text.count(expected[name]) >= 2, name
 
 
@@ -168,7 +172,9 @@ def test_running_out_lists_the_soonest_first_without_empty(admin_client: Client)
         TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=30)
     token_of(Customer.objects.get(name="partly empty"), "second", 0)
     assert listed(admin_client, use="runs_out") == ["partly empty", "sooner", "later"]
-    assert "1 of 2 tokens is out of credits, the next on 20" in admin_client.get(CUSTOMERS, {"use": "runs_out"}).text
+    assert (
+        "1 of 2 usable tokens is out of credits, the next: 20" in admin_client.get(CUSTOMERS, {"use": "runs_out"}).text
+    )
     assert listed(admin_client, use="empty") == ["partly empty", "empty"]
     assert listed(admin_client, use="runs_out", o="1") == ["later", "partly empty", "sooner"]
 
@@ -210,10 +216,11 @@ def test_page_sums_up_the_usable_tokens(admin_client: Client, customer: Customer
         TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=count)
     response = admin_client.get(page_of(customer))
     context = response.context
+    assert not context["rows"][1]["runs_out"].startswith("No end")
     assert (context["balance"], context["usable"], context["token_count"]) == (75, 2, 3)
     assert context["searches_30d"] == 100
     assert [row["token"].name for row in context["rows"]] == ["other", "spent", "gone"]
-    assert context["runs_out"] == context["rows"][1]["runs_out"] != "Never at this rate"
+    assert context["runs_out"] == f"first token: {context['rows'][1]['runs_out']}"
     assert dict(context["chart"]["legend"])["one slot matched"] == 100
     assert f"{LEDGER}?customer={customer.pk}&amp;since=2000-01-01" in response.text
     assert {entry.token.name for entry in context["entries"]} == {"spent", "other", "gone"}

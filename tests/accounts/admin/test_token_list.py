@@ -95,7 +95,7 @@ def test_list_and_page_show_when_credits_run_out(admin_client: Client) -> None:
 
     assert columns(soon) == ["30", "70", date_in(30 / 70)]
     assert columns(later) == ["30", "10", date_in(30 / 7)]
-    assert columns(unused) == ["30", "0", "Never at this rate"]
+    assert columns(unused) == ["30", "0", "No end at the current rate"]
     assert columns(empty) == ["0", "0", "out of credits"]
     assert columns(gone) == ["30", "70", "-"]
     assert listed(admin_client, runs_out="soon") == ["soon"]
