@@ -59,7 +59,7 @@ _ADVICE = {
     "unavailable": "For a vendor, see its status page, and pause it if it stays down; for a local source, the log.",
     "bad_response": "Correct the preset or the connector, then run manage.py check_sources.",
     "error": "See the log, and correct the connector.",
-    "breaker": "Do what the last failures on the source's page ask for. Calls resume when the source responds.",
+    "breaker": "See the reason on the source's page. Calls resume when the source responds.",
     "busy": "Raise its concurrency, if the vendor allows it.",
     "no_time": "Put faster sources before it, or raise SEARCH_DEADLINE_S.",
     "paused": "Resume it when it works again.",
@@ -249,8 +249,8 @@ def usages(
 
 
 def last_results(since: datetime = FIRST) -> tuple[dict[str, datetime], list[SourceResult]]:
-    """The time of each connector's last answer, and its last failure for each reason since `since`, newest first. One
-    statement."""
+    """The time of each connector's last answer, and its last failure for each reason and hint since `since`, newest
+    first. One statement."""
     shown = SourceResult.objects.filter(Q(reason="") | Q(last_ms__gte=_ms(since)))
     rows = list(shown.order_by("-last_ms", "connector", "reason"))
     return {row.connector: row.at for row in rows if not row.reason}, [row for row in rows if row.reason]

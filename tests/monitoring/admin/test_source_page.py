@@ -105,7 +105,7 @@ def test_days_have_the_sums_of_their_hours(frozen: None, admin_client: Client) -
     failed("late", seconds_ago=10)
     SourceResult.objects.create(connector=REMOTE, last_ms=round(NOW.timestamp() * 1000))
     page = words(admin_client.get(url(REMOTE), {"period": "30d"}).text)
-    assert "failing See the last failures below." in page  # 3 of this hour's 20
+    assert "failing late: no reply in time" in page  # 3 of this hour's 20
 
 
 def test_last_month_is_without_this_month(frozen: None, admin_client: Client) -> None:
@@ -145,10 +145,11 @@ def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> Non
     add("found", 1)
     assert state(admin_client) == "healthy"
     failed("auth", seconds_ago=20, hint="Check the key.")
-    assert state(admin_client) == "failing See the last failures below."
+    reason = f"auth: the vendor rejected the key Check the key. {source_statistics.advice('auth')}"
+    assert state(admin_client) == f"failing {reason}"
     began = {"first_seen_at": NOW - timedelta(hours=1), "last_seen_at": NOW}
     incident = Incident.objects.create(kind="source.failing", subject=REMOTE, title="Source failing", **began)
-    assert state(admin_client) == "failing Since 2026-03-09 13:20 UTC. See the last failures below."
+    assert state(admin_client) == f"failing Since 2026-03-09 13:20 UTC. {reason}"
     incident.delete()
     guard = registry.get_source(REMOTE).guard
     assert guard is not None
@@ -157,9 +158,10 @@ def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> Non
         assert permit is not None
         guard.breaker.failed(permit)
     stopped = "circuit breaker open Calls were stopped after repeated failures."
-    assert re.fullmatch(rf"{stopped} The next try is at 14:2[01]:[0-9]{{2}} UTC\.", state(admin_client))
+    next_try = r"The next try is at 14:2[01]:[0-9]{2} UTC\."
+    assert re.fullmatch(rf"{stopped} {next_try} {re.escape(reason)}", state(admin_client))
     guard.breaker.open_until = 0.0
-    assert state(admin_client) == f"{stopped} The next search tries again."
+    assert state(admin_client) == f"{stopped} The next search tries again. {reason}"
     SourcePause.objects.create(connector=REMOTE, reason="invoice", paused_by="olga", paused_at=NOW)
     assert state(admin_client) == "paused by an operator (olga) since 2026-03-09 14:20 UTC: invoice"
 
@@ -172,6 +174,14 @@ def test_last_failures_have_reason_advice_and_time(frozen: None, admin_client: C
         ["2026-03-09 14:20:10", "auth: the vendor rejected the key Check the key.", source_statistics.advice("auth")],
         ["2026-03-09 14:19:00", "late: no reply in time", source_statistics.advice("late")],
     ]
+
+
+def test_last_failures_are_those_of_each_reason_and_message(frozen: None, admin_client: Client) -> None:
+    failed("auth", seconds_ago=90, hint="401: the key is rejected")
+    failed("auth", seconds_ago=20, hint="403: the account is closed")
+    text = admin_client.get(url(REMOTE)).text
+    assert len(table(text, "Last failures")) == 2
+    assert "The last failed call for each reason and message" in text
 
 
 def test_reason_of_a_failure_links_to_its_requests(frozen: None, admin_client: Client) -> None:

@@ -94,7 +94,7 @@ def test_open_breaker_leads_to_the_failures_that_opened_it(admin_client: Client)
     assert guard is not None
     guard.breaker.failed(guard.breaker.admit(), open_now=True)
     [shown] = [row for row in cells(submit(admin_client)) if "breaker" in row[1]]
-    assert (shown[0], shown[4].startswith("Do what the last failures")) == ("RemoteKnows Source A", True)
+    assert (shown[0], shown[4].startswith("See the reason on the source's page.")) == ("RemoteKnows Source A", True)
 
 
 def test_rule_for_a_prefix_is_named_and_can_be_overridden(admin_client: Client) -> None:
