@@ -21,10 +21,16 @@ UNKNOWN = "unknown"
 
 
 def _or_create(message: str, name: str) -> SafeString:
-    """With a box that creates the customer: of two values of a field, the last one counts."""
+    """With a box that creates the customer (CustomerWidget.value_from_datadict)."""
     value = f'{_CREATE}{name}"'
     box = widgets.UnfoldBooleanWidget(attrs={"value": value, "id": "create_customer"}).render("customer", False)
     return format_html('{} <label class="create-customer">{} {}</label>', message, box, value)
+
+
+def _name_to_create(value: Any) -> str | None:
+    """The name in `Create "name"`; None for another value."""
+    text = str(value or "").strip()
+    return text[len(_CREATE) : -1] if text.startswith(_CREATE) and text.endswith('"') else None
 
 
 class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
@@ -45,8 +51,19 @@ class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
             "aria-expanded": "false",
             "aria-autocomplete": "list",
         }
-        other = {"autocomplete": "off", "data-suggest": url, "placeholder": "Part of the name"}
-        return super().get_context(name, value, {**(attrs or {}), **own, **other})
+        can_create = "data-create" in self.attrs
+        placeholder = "Part of the name, or a new name" if can_create else "Part of the name"
+        other = {"autocomplete": "off", "data-suggest": url, "placeholder": placeholder}
+        new_name = _name_to_create(value) if can_create else None
+        context = super().get_context(name, new_name or value, {**(attrs or {}), **own, **other})
+        return {**context, "can_create": can_create, "new_name": new_name, "value_to_create": value}
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
+        """`Create "name"` only beside the name itself: without JavaScript, the text may have been changed since."""
+        chosen = super().value_from_datadict(data, files, name)
+        text, *others = (hasattr(data, "getlist") and data.getlist(name)) or [chosen]
+        is_changed = others and (new_name := _name_to_create(chosen)) is not None and new_name != text.strip()
+        return text if is_changed else chosen
 
 
 class CustomerField(forms.ModelChoiceField):
@@ -76,8 +93,8 @@ class CustomerField(forms.ModelChoiceField):
             return None
         ProhibitNullCharactersValidator()(text)  # as in forms.CharField: PostgreSQL's texts have none
         try:
-            if self.can_create and text.startswith(_CREATE) and text.endswith('"'):
-                return Customer(name=customers.clean_name(text[len(_CREATE) : -1]))
+            if self.can_create and (name := _name_to_create(text)) is not None:
+                return Customer(name=customers.clean_name(name))
             return customers.get_by_name_or_id(text)
         except customers.NoSuchName as error:
             message = "There is no customer with this name. Choose one from the list that opens as you type."

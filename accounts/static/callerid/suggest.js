@@ -1,5 +1,6 @@
 // <input role="combobox" data-suggest="URL" aria-controls="ID">: lists in ID what URL finds for a part of a name, as the
-// editable combobox of the ARIA Authoring Practices. With data-create, also `Create "name"`, for a name that is new.
+// editable combobox of the ARIA Authoring Practices. With data-create, also `Create "name"`, for a name that is new; once
+// chosen, the field has the name, and the hidden field after it, data-new, has the choice.
 (() => {
   let timer, latest;
   const listOf = (field) => document.getElementById(field.getAttribute("aria-controls"));
@@ -15,8 +16,18 @@
     field.setAttribute("aria-expanded", !list.hidden);
     field.removeAttribute("aria-activedescendant");
   };
+  const setNew = (field, name) => {
+    const parts = field.closest(".suggest");
+    const choice = parts.querySelector("[data-new]");
+    if (!choice) return;
+    choice.disabled = !name;
+    choice.value = `Create "${name}"`;
+    parts.querySelector("[role=status]").textContent = name ? "New customer" : "";
+  };
   const choose = (field, option) => {
-    field.value = option.textContent;
+    const name = option.classList.contains("is-new") ? option.textContent.slice(8, -1) : "";
+    field.value = name || option.textContent;
+    setNew(field, name);
     document.getElementById(`${field.id}_error`)?.remove();
     show(field, []);
   };
@@ -30,11 +41,12 @@
     const isNew = text && !names.includes(text.toLowerCase()) && !/^(#?\d+$|Create ")/.test(text);
     const options = "create" in field.dataset && isNew ? [...found, `Create "${text}"`] : found;
     if (document.activeElement === field) show(field, options);
-    else if ("create" in field.dataset && isNew && !found.length) field.value = options[0]; // left with a name that is like no other
+    else if ("create" in field.dataset && isNew && !found.length) setNew(field, text); // left with a name that is like no other
   };
   const on = (type, act) =>
     document.addEventListener(type, (event) => event.target.matches?.("[data-suggest]") && act(event.target, event));
   on("input", (field) => {
+    setNew(field, "");
     document.getElementById(`${field.id}_error`)?.remove();
     clearTimeout(timer);
     timer = setTimeout(() => fill(field), 200);

@@ -45,7 +45,9 @@ def test_form_with_an_error_creates_no_customer(admin_client: Client, token: Api
         submit(admin_client, page(token, "edit"), name="", customer=NEW),
     ):
         assert answer.status_code == 200
-        assert "Create &quot;Harbour Ltd&quot;" in answer.text
+        assert 'value="Harbour Ltd"' in answer.text
+        assert re.search(r'type="hidden" name="customer"[^>]* value="Create &quot;Harbour Ltd&quot;"', answer.text)
+        assert "New customer</p>" in answer.text
     assert not Customer.objects.exists()
 
 
@@ -58,6 +60,15 @@ def test_unknown_name_alone_creates_nothing_and_offers_it(admin_client: Client) 
     assert " checked>" not in box[0]
     assert "A customer needs a name of 1 to 100" in issue(admin_client, customer=f'Create "{"x" * 101}"').text
     assert not Customer.objects.exists()
+
+
+def test_name_that_was_changed_since_is_not_created(admin_client: Client) -> None:
+    first = customers.create(name="Pier Ltd")
+    issue(admin_client, customer=["Pier Ltd", NEW])
+    assert ApiToken.objects.get().customer == first
+    assert UNKNOWN in issue(admin_client, customer=["Harbor Ltd", NEW]).text
+    issue(admin_client, customer=["Harbour Ltd", NEW])
+    assert {each.name for each in Customer.objects.all()} == {"Pier Ltd", "Harbour Ltd"}
 
 
 def test_existing_name_is_not_created_again(admin_client: Client) -> None:
