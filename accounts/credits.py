@@ -57,10 +57,15 @@ class Transfer(NamedTuple):
 
     def messages(self) -> tuple[str, str]:
         """For the History of the token that had the credits, and of the one that has them."""
-        what = f"{self.given.amount:,} credits"
+        what = credits_text(self.given.amount)
         entries = f"ledger entries {self.taken.pk} and {self.given.pk}. Reason: {self.taken.reason}"
         source, target = self.given.other_token, self.taken.other_token
         return f"Moved {what} to {target}, {entries}", f"Received {what} from {source}, {entries}"
+
+
+def credits_text(amount: int) -> str:
+    """`1 credit`, `1,000 credits`."""
+    return f"{amount:,} credit{'' if amount == 1 else 's'}"
 
 
 def change_balance(

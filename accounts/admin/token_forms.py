@@ -15,6 +15,7 @@ from unfold import widgets
 
 from accounts import customers
 from accounts.admin.customer_field import CustomerField
+from accounts.credits import credits_text
 from accounts.models import MAX_RATE_LIMIT, ApiToken, Customer
 from core.forms import ConfirmationField
 
@@ -198,7 +199,7 @@ class TargetField(forms.ModelChoiceField):
 
     def label_from_instance(self, obj: Any) -> str:
         state = "" if obj.state in ("active", "in grace") else f", {obj.state}"
-        return f"{obj}: {obj.credits:,} credits{state}"
+        return f"{obj}: {credits_text(obj.credits)}{state}"
 
 
 class CustomerTopUpForm(TopUpForm):

@@ -11,6 +11,7 @@ from django.utils.functional import cached_property
 
 from accounts import request_statistics
 from accounts.admin import base
+from accounts.credits import credits_text
 from accounts.customer_figures import TIMEOUT_S
 from accounts.models import ApiToken, Customer
 from core import db
@@ -41,8 +42,7 @@ def shown_state(token: ApiToken) -> str:
 
 def details(token: ApiToken) -> tuple[str, ...]:
     """What tells the token from others of its name: its last characters, state and balance."""
-    credits = f"{token.credits:,} credit{'' if token.credits == 1 else 's'}"
-    return token.hint, shown_state(token), "test token" if token.is_test else credits
+    return token.hint, shown_state(token), "test token" if token.is_test else credits_text(token.credits)
 
 
 def details_and_customer(token: ApiToken) -> tuple[str, ...]:

@@ -208,7 +208,7 @@ class ApiTokenAdmin(TopUpAdmin):
                 f"This page has already issued token #{error.token_id} and shown it. If you lost it, rotate that "
                 "token. To issue another token, open this page again."
             ) from error
-        kind = "no credits (a test token)" if issued.token.is_test else f"{data['initial_credits']} credits"
+        kind = "no credits (a test token)" if issued.token.is_test else credits.credits_text(data["initial_credits"])
         self.log_addition(request, issued.token, f"Issued: {kind}, {data['days']} days. Reason: {data['reason']}")
         return issued
 
@@ -240,7 +240,7 @@ class ApiTokenAdmin(TopUpAdmin):
                 # Of a usable token an operator moves some credits; of a revoked one nobody can spend the rest.
                 initial = {"amount": obj.credits} if obj.revoked_at else {}
                 context |= {"initial": initial, "form_options": {"targets": targets}}
-                context["explanation"] = f"This token has {obj.credits:,} credits."
+                context["explanation"] = f"This token has {credits.credits_text(obj.credits)}."
             case "revoke":
                 movable = obj.credits > 0 and request.user.has_perm(MOVE_CREDITS)
                 context["form_options"] = {"targets": targets if movable else None, "left": _left_by_revocation(obj)}

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from accounts import audit, request_statistics
+from accounts.credits import credits_text
 from accounts.models import ApiToken
 from accounts.request_statistics import DEGRADED, NEW_ANSWERS
 from core import periods
@@ -108,7 +109,7 @@ def _credits(request: Request) -> Findings:
         if not credits:
             refused = "Its searches are refused with 403."
             empty.append(_about_token("token.out_of_credits", pk, "is out of credits", refused))
-        use = f"It has {credits:,} credits, and uses {each.rate_a_day:,.1f} a day."
+        use = f"It has {credits_text(credits)}, and uses {each.rate_a_day:,.1f} a day."
         condition = _about_token("token.running_out", pk, f"runs out on {_day(each.at)}", use)
         opens = credits > 0 and each.at <= now + timedelta(days=days)
         soon.append(condition if opens else replace(condition, effect=Effect.PASSING))

@@ -50,6 +50,9 @@ def test_token_is_reported_before_it_runs_out_and_after(settings: Any, caplog: p
     assert only().title == f"Harbour reception (#{token.pk}) of Harbour Clinic runs out on 11 March"
     assert subject == f"[Caller ID] {only().title}"
     assert "Harbour" not in caplog.text
+    ApiToken.objects.filter(pk=token.pk).update(credits=1)
+    checks.for_alerts()
+    assert only().summary.startswith("It has 1 credit, and uses")
     ApiToken.objects.filter(pk=token.pk).update(credits=0)
     checks.for_alerts()
     kinds = {each.kind for each in open_incidents()}
