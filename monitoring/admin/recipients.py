@@ -21,8 +21,9 @@ class AlertRecipientAdmin(LargeTableAdmin):
     history_fields = ("severities", "is_active")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        webhooks = [f"Webhook {label}" for _, label in alert_recipients.webhook_targets()]
         context = {
-            "from_environment": [*settings.ALERT_EMAILS, *(label for _, label in alert_recipients.webhook_targets())],
+            "from_environment": [*settings.ALERT_EMAILS, *webhooks],
             "has_mail_server": settings.EMAIL_IS_CONFIGURED,
         }
         return super().changelist_view(request, {**context, **(extra_context or {})})

@@ -98,7 +98,7 @@ def test_page_lists_what_the_environment_sets(admin_client: Client, settings: An
     settings.ALERT_EMAILS = ["ops@example.org"]
     settings.ALERT_WEBHOOK_URLS = ["https://hooks.example.org/path-is-secret"]
     text = admin_client.get(URL).text
-    assert "receive all alerts: ops@example.org, hooks.example.org (" in text
+    assert "receive all alerts: ops@example.org, Webhook hooks.example.org (" in text
     assert "path-is-secret" not in text
     assert "Nothing is sent" not in text
     settings.EMAIL_IS_CONFIGURED = False
