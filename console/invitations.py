@@ -94,10 +94,10 @@ def described(user: User) -> str:
         return "-"
     expiry, by = expires_at(invitation), f"by {invitation.invited_by}"
     if expiry is None or not user.is_active:
-        return f"Withdrawn; invited {by}"
+        return f"Invitation withdrawn; invited {by}"
     if expiry <= timezone.now():
-        return f"Expired {expiry:%Y-%m-%d %H:%M} UTC; invited {by}"
-    return f"Waiting until {expiry:%Y-%m-%d %H:%M} UTC; invited {by}"
+        return f"Invitation expired {expiry:%Y-%m-%d %H:%M} UTC; invited {by}"
+    return f"Invited, until {expiry:%Y-%m-%d %H:%M} UTC; {by}"
 
 
 def expires_at(invitation: Invitation) -> datetime | None:

@@ -145,9 +145,18 @@ def _time(value: Any) -> str:
     return f"{value:%Y-%m-%d %H:%M:%S}" if value else "never"
 
 
+class UserForm(UserChangeForm):
+    """unfold's, which would offer to change a password that an invited user has not set yet."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not self.instance.has_usable_password():
+            self.fields["password"].help_text = "Nobody can log in as this user until a password is set."
+
+
 @admin.register(User)
 class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
-    form = UserChangeForm
+    form = UserForm
     add_form = UserCreationForm
     add_form_template = None
     change_password_form = AdminPasswordChangeForm

@@ -308,18 +308,19 @@ def test_list_shows_pending_invitations_only(superuser: Client) -> None:
     use(client, follow(client, link))
     listed = superuser.get(PENDING).context["cl"].result_list
     states = {user.username: invitations.described(user) for user in listed}
-    assert {name: state.split()[0].strip(";") for name, state in states.items()} == {
-        "waiting": "Waiting",
-        "expired": "Expired",
-        "gone": "Withdrawn",
+    assert {name: re.split("[,;] | [0-9]", state)[0] for name, state in states.items()} == {
+        "waiting": "Invited",
+        "expired": "Invitation expired",
+        "gone": "Invitation withdrawn",
     }
     assert all("by " in state for state in states.values())
     pages = {name: superuser.get(page_of(name)).text for name in (*states, "done")}
     assert {name for name, page in pages.items() if "Invite again" in page} == set(states)
+    assert {name for name, page in pages.items() if "this form</a>" in page} == {"done"}
     assert {name for name, page in pages.items() if "Withdraw invitation" in page} == {"waiting", "expired"}
     auditor = logged_in("auditor").get(page_of("waiting")).text
     assert "waiting@example.org" in auditor
-    assert "Waiting until" in auditor
+    assert "Invited, until" in auditor
     assert "Withdraw invitation" not in auditor
 
 
