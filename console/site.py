@@ -249,6 +249,7 @@ class ConsoleSite(UnfoldAdminSite):
                 _start_verified_session(request, device)
                 if second_factor.is_required(user):  # else the login was complete after the password
                     login_log.record_login(request, user)
+                messages.success(request, "Two-factor authentication is on.")
                 return self._codes_page(request, codes, _next_url(request))
         if form.is_bound:
             login_log.log_event(request, "second factor refused", level=logging.WARNING)

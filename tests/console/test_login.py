@@ -41,6 +41,12 @@ def statuses(attempts: Iterable[Any]) -> list[int]:
     return [each.status_code for each in attempts]
 
 
+def test_refused_login_is_told_once(boss: User) -> None:
+    text = attempt().text
+    assert text.count("Please enter the correct username and password") == text.count("errornote") == 1
+    assert "Please correct the error below." in attempt(name="").text
+
+
 # --- By address and by name --------------------------------------------------------------------------------------
 
 

@@ -186,6 +186,12 @@ def test_set_up_shows_a_qr_code_for_apps(boss: User) -> None:
     assert device.config_url.startswith("otpauth://totp/Caller%20ID%3Aboss?secret=AAAA")
 
 
+def test_set_up_says_that_it_is_on(boss: User) -> None:
+    _, response = submit_set_up(client := logged_in())
+    assert response.text.count("Two-factor authentication is on.") == 1
+    assert "Two-factor authentication is on." not in client.get("/admin/").text
+
+
 def test_wrong_first_code_sets_nothing_up(boss: User) -> None:
     client = logged_in()
     page = client.get(SET_UP).text
