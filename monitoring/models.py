@@ -221,7 +221,7 @@ class SourceHour(models.Model):
 
 
 class TokenSourceDay(models.Model):
-    """How many calls that a vendor may bill the searches of one token made on one UTC day. Only
+    """Billable vendor calls of one token on one UTC day. Only
     monitoring.source_statistics writes here."""
 
     # As for accounts.TokenDay.

@@ -137,9 +137,8 @@ def cost_by_customer(since: datetime, until: datetime) -> dict[int | None, Decim
 @dataclass(frozen=True, slots=True)
 class State:
     """A configured source now. `usage`: in the current hour or, while that has fewer than ALERT_MIN_COUNT lookups, also
-    in the hour before; in all slots and processes. `last_failure`: the last one within LOOK_BACK, or of ACCOUNT_REASONS
-    at any time; None without one. `answered_at`: to a search or to a check. `check`: the last one from the console.
-    `pause`: None unless an operator has paused it."""
+    in the hour before; in all slots and processes. `last_failure`: see `_last_failure`. `answered_at`: to a search or a
+    check. `check`: the last one from the console. `pause`: None unless an operator has paused it."""
 
     bound: BoundSource
     usage: SourceUsage
@@ -203,26 +202,31 @@ def states(now: datetime) -> dict[str, State]:
     hour = periods.hour(now)
     this_hour, both_hours = (source_statistics.usages(since, "connector") for since in (hour, hour - HOUR))
     answered, failures = source_statistics.last_results()
-    last_failures = {
-        failure.connector: failure
-        for failure in reversed(failures)
-        if failure.at > now - LOOK_BACK or failure.reason in ACCOUNT_REASONS
-    }
     paused, checks = SourcePause.objects.in_bulk(), SourceCheck.objects.in_bulk()
     found = {}
     for name, bound in configured().items():
         usage = this_hour.get((name,), SourceUsage())
         is_enough = usage.unpaused >= settings.ALERT_MIN_COUNT
+        answered_at = max(filter(None, (answered.get(name), _succeeded_at(checks.get(name)))), default=None)
         found[name] = State(
             bound=bound,
             usage=usage if is_enough else both_hours.get((name,), SourceUsage()),
-            last_failure=last_failures.get(name),
-            answered_at=max(filter(None, (answered.get(name), _succeeded_at(checks.get(name)))), default=None),
+            last_failure=_last_failure([each for each in failures if each.connector == name], answered_at, now),
+            answered_at=answered_at,
             check=checks.get(name),
             pause=paused.get(name),
             now=now,
         )
     return found
+
+
+def _last_failure(failures: list[SourceResult], answered_at: datetime | None, now: datetime) -> SourceResult | None:
+    """The last one of ACCOUNT_REASONS if the source has not answered since, for that lasts whatever fails later;
+    otherwise the last one within LOOK_BACK, if there is one. `failures`: its own, newest first."""
+    for failure in failures:
+        if failure.reason in ACCOUNT_REASONS and (answered_at is None or answered_at <= failure.at):
+            return failure
+    return next((failure for failure in failures if failure.at > now - LOOK_BACK), None)
 
 
 def _succeeded_at(check: SourceCheck | None) -> datetime | None:

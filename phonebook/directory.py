@@ -44,10 +44,16 @@ def of_number(number: str) -> Entry | None:
     """Name and spam classification of the rule that applies to `number`, as in a search; otherwise the contact's name.
     None without a name, unless the rule says spam."""
     rule, contact = rules.applying(number).first(), Contact.objects.filter(number=number).first()
-    name = clean_text((rule and rule.name) or (contact and contact.name) or "")
-    if rule and rule.spam:
+    name = (rule and rule.name) or (contact and contact.name) or ""
+    return entry(number, name, contact.location if contact else "", spam=bool(rule and rule.spam))
+
+
+def entry(number: str, name: str, location: str, *, spam: bool) -> Entry | None:
+    """What a telephone shows: SPAM_MARK comes before the name of a spam caller. None for another one without a name."""
+    name = clean_text(name)
+    if spam:
         name = settings.SPAM_MARK + (name or f"+{number}")
-    return Entry(number, name, clean_text(contact.location) if contact else "") if name else None
+    return Entry(number, name, clean_text(location)) if name else None
 
 
 def named(text: str, rows: QuerySet) -> QuerySet:

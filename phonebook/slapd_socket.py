@@ -104,7 +104,7 @@ async def _search(filter_: str, limit: int) -> list[directory.Entry]:
     if settings.LDAP_TOKEN and len(numbers) == 1 and not entries:
         [number] = numbers
         if any("*" not in value and directory.full_number(_unescaped(value)) == number for _, value in given):
-            entry = await asyncio.to_thread(paid_search.search, number, timeout_s=DEADLINE_S)
+            entry = await paid_search.shared_search(number, timeout_s=DEADLINE_S)
             entries = [entry] if entry else []
     log.info("directory: search by %s, %d found", "number" if numbers else "name", len(entries))
     return entries

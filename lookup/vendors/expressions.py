@@ -156,9 +156,11 @@ def _refuse_mistakes(text: str) -> None:
     tokens = [(token["type"], token["value"]) for token in Lexer().tokenize(text)]
     before = ""
     for (kind, value), (after, _) in pairwise(tokens):  # the last token is the end of the text
-        if kind == "unquoted_identifier" and value in _CONSTANTS and before != "dot":
+        if after == "colon":  # the name of a member that the expression makes
+            pass
+        elif kind == "unquoted_identifier" and value in _CONSTANTS and before != "dot":
             raise ValueError(f"{value} is the field of this name: write `{value}`, in backticks")
-        if kind == "quoted_identifier":
+        elif kind == "quoted_identifier":
             plain = value.isascii() and value.isidentifier() and value not in _CONSTANTS
             if before in _COMPARATORS or (plain and before == "comma"):
                 field = value if plain else f'@."{value}"'

@@ -339,7 +339,7 @@ def _keys(path: str) -> list[str]:
         table = next(field.type for field in table.fields if field.encode_name == name)
         while not isinstance(table, inspect.StructType):
             table = table.item_type if isinstance(table, inspect.ListType) else table.types[0]
-    return [field.encode_name for field in table.fields if field.encode_name not in _SET_HERE]
+    return [field.encode_name for field in table.fields if path or field.encode_name not in _SET_HERE]
 
 
 def _invalid_member(document: dict[str, Any], path: str) -> str:

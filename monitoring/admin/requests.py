@@ -26,7 +26,7 @@ from core.admin import RELATED_PAGES, RelatedPage, change_link, column, html_lin
 from core.forms import SearchedNumberField
 from core.hashing import keyed_hash
 from core.list_fields import choice_field, text_field
-from core.long_lists import EVER, Filter
+from core.long_lists import Filter
 from lookup.search import SLOTS
 from lookup.source_actions import configured
 from monitoring import charges
@@ -92,11 +92,14 @@ class RequestLogForm(TokenListForm):
     @property
     def ledger_query(self) -> str:
         """If the period begins before the oldest request that is kept: the ledger of that period, as the query of a
-        URL."""
-        if not self.is_valid() or self.cleaned_data["since"] > timezone.now() - timedelta(days=self.kept_days):
+        URL. Empty for a number, which the ledger cannot be searched for."""
+        if not self.is_valid() or self.data["number"] or self.data["number_hash"]:
             return ""
-        parameters = {"since": EVER if self.is_specific and not self.chosen_period else "", **self.url_parameters()}
-        return urlencode({name: value for name, value in parameters.items() if name in LedgerForm.base_fields})
+        if self.cleaned_data["since"] > timezone.now() - timedelta(days=self.kept_days):
+            return ""
+        return urlencode(
+            {name: value for name, value in self.url_parameters().items() if name in LedgerForm.base_fields}
+        )
 
     def selected(self, data: dict[str, Any]) -> Iterator[Filter]:
         if data["request_id"]:

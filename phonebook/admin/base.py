@@ -133,6 +133,8 @@ class NumberAdmin(LargeTableAdmin):
         if problem:
             self.message_user(request, problem, messages.ERROR)
             return HttpResponseRedirect(request.path)
+        if "action" in request.POST:
+            return self._explain_timeout(request, super().changelist_view, extra_context)
         return super().changelist_view(request, extra_context)
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:

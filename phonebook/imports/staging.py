@@ -263,7 +263,8 @@ class PostgreSQLTables(StagingTables):
         run(f"ANALYZE {name}")
 
     def _lock_writes(self, table: TargetTable) -> None:
-        # No weaker one: who has locked a row to delete it, such as `prune`, would wait for this, and this for the row.
+        # A weaker lock could deadlock: `prune` locks a row and then waits for the table, while the import holds the
+        # table and waits for the row.
         run(f"LOCK TABLE {table.name} IN EXCLUSIVE MODE")
 
     def parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:

@@ -18,7 +18,7 @@ import pytest
 from django.db import OperationalError
 
 from core import loop
-from phonebook import directory, rules, slapd_socket
+from phonebook import directory, paid_search, rules, slapd_socket
 from phonebook.models import Contact
 from phonebook.slapd_socket import USER
 from tests import plugin
@@ -66,6 +66,7 @@ def _settings(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     for name, value in GERMANY.items():
         setattr(settings, name, value)
     monkeypatch.setattr(slapd_socket, "DEADLINE_S", 20)
+    monkeypatch.setattr(paid_search, "SHARED_S", 0)
 
 
 @pytest.fixture
@@ -278,13 +279,28 @@ def test_token_pays_once_for_a_number_without_an_entry(
     assert token["credits"] == 4
 
 
+def test_telephones_that_ring_together_share_a_paid_search(
+    vendor: Callable[..., Upstream], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paid_search, "SHARED_S", 30)
+    monkeypatch.setattr(paid_search, "_searches", {})
+    answer = vendor(says({"data": {"source_a": {"name": NAME, "location": "Berlin"}, "source_b": {"spam": False}}}))
+    settings.LDAP_TOKEN, settings.LDAP_URL = "a.b.c", answer.url
+
+    async def ring() -> list[directory.Entry | None]:
+        return await asyncio.gather(*(paid_search.shared_search(str(NUMBER), timeout_s=20) for _ in range(5)))
+
+    assert loop.run(ring()) == [directory.Entry(str(NUMBER), NAME, "Berlin")] * 5
+    assert len(answer.bodies) == 1
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("behave", "message"),
     [
         (says({"detail": "No credits remaining"}, 403), "directory: no name, status 403"),
-        (says({"success": True}), "directory: no entry, KeyError"),
-        (raw(b"[]"), "directory: no entry, TypeError"),
+        (says({"success": True}), "directory: no entry, ValueError"),
+        (raw(b"[]"), "directory: no entry, ValueError"),
         (hangs, "directory: no entry, TimeoutError"),
     ],
 )

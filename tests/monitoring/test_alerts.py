@@ -78,6 +78,8 @@ def test_incident_of_a_source_ends_only_with_an_answer(clock: Clock) -> None:
 def test_rejected_key_is_reported_until_a_check_succeeds(clock: Clock) -> None:
     fail(clock)
     clock.now += timedelta(hours=25)
+    SourceResult.objects.create(connector=KNOWS, reason="late", last_ms=round(clock.now.timestamp() * 1000))
+    clock.now += timedelta(hours=1)
     assert ("source.failing", KNOWS) in found()
     without_call = {"ok": True, "ms": None, "outcome": "not covered"}
     check = SourceCheck(connector=KNOWS, started_by="boss", started_at=clock.now, finished_at=clock.now)

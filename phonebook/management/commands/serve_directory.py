@@ -35,8 +35,8 @@ class Command(BaseCommand):
         if entry is None and settings.LDAP_TOKEN:
             try:
                 entry = paid_search.search(number, timeout_s=slapd_socket.DEADLINE_S)
-            except (RequestFailed, ValueError, KeyError, TypeError) as error:
-                raise CommandError(f"not an answer of the service: {error}") from error
+            except (RequestFailed, ValueError) as error:
+                raise CommandError(str(error)) from error
         self.stdout.write(f"+{number}: {entry.name if entry else 'no entry'}")
 
     async def _serve(self, path: Path) -> None:

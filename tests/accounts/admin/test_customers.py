@@ -82,7 +82,7 @@ def test_list_shows_money_last_charge_and_end_of_credits(admin_client: Client, c
     expected = {
         "revenue": "21.50",
         "last_use": f"{now - timedelta(days=1):%Y-%m-%d}",
-        "runs_out": f"first token: {now + timedelta(days=1):%Y-%m-%d}",
+        "runs_out": f'first token: <span class="console-date">{now + timedelta(days=1):%Y-%m-%d}',
     }
     for name, value in expected.items():
         assert re.search(rf"field-{name}[^>]*>(<[^>]*>|\s)*{value}", text), name
@@ -172,9 +172,8 @@ def test_running_out_lists_the_soonest_first_without_empty(admin_client: Client)
         TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=30)
     token_of(Customer.objects.get(name="partly empty"), "second", 0)
     assert listed(admin_client, use="runs_out") == ["partly empty", "sooner", "later"]
-    assert (
-        "1 of 2 usable tokens is out of credits, the next: 20" in admin_client.get(CUSTOMERS, {"use": "runs_out"}).text
-    )
+    page = admin_client.get(CUSTOMERS, {"use": "runs_out"}).text
+    assert "1 of 2 usable tokens is out of credits, the next: <span" in page
     assert listed(admin_client, use="empty") == ["partly empty", "empty"]
     assert listed(admin_client, use="runs_out", o="1") == ["later", "partly empty", "sooner"]
 
@@ -231,7 +230,7 @@ def test_customer_with_tokens_says_why_it_cannot_be_deleted(admin_client: Client
     text = admin_client.get(f"{CUSTOMERS}{customer.pk}/delete/").text
     assert "A customer that owns tokens cannot be deleted." in text
     assert f"till (#{token.pk})" in text
-    assert "permission" not in text.partition("<main")[2]
+    assert "have permission" not in text
 
 
 def test_end_of_credits_names_its_rate_only_with_a_date(admin_client: Client, customer: Customer) -> None:

@@ -265,9 +265,7 @@ def test_periods_of_days_begin_at_the_current_minute(admin_client: Client, token
     assert listed(admin_client, period="24h", request_id="167") == []
 
 
-def test_number_and_request_id_search_the_whole_log_by_default(
-    admin_client: Client, token: ApiToken
-) -> None:
+def test_number_and_request_id_search_the_whole_log_by_default(admin_client: Client, token: ApiToken) -> None:
     for minutes in (10, 26 * 60, 6 * 24 * 60):
         row(token, minutes=minutes, request_id="mine" if minutes > 60 else "new")
     response = searched(admin_client, number=NUMBER, zone="Pacific/Honolulu")
