@@ -3,7 +3,6 @@
 import csv
 import io
 import logging
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC
 from decimal import Decimal
@@ -11,6 +10,7 @@ from typing import Any
 
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import CreditEntry
+from core.csv_cells import neutralized
 from core.long_lists import Page, Position
 
 log = logging.getLogger(__name__)
@@ -34,11 +34,6 @@ COLUMNS = {
     "other_token_id": "other_token_id",
 }
 INCOMPLETE = "INCOMPLETE: a database error occurred here and older entries are missing. Export again."
-#: A spreadsheet takes a text for a formula that begins with one of these, or with its full-width form (OWASP, "CSV
-#: injection").
-_FORMULA = tuple("=+-@＝＋－＠")
-#: Where a spreadsheet may begin another cell or row: with some regional settings it expects semicolons or tabs.
-_CELL_ENDS = re.compile(r"([;\t\r\n])")
 
 
 def file_name(form: LedgerForm) -> str:
@@ -88,13 +83,6 @@ def cell(value: Any) -> Any:
     if isinstance(value, int | Decimal):
         return value
     return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def neutralized(text: str) -> str:
-    """`text` with an apostrophe before each part that a spreadsheet could take for a formula, also after quotation
-    marks and spaces, which it may remove."""
-    parts = _CELL_ENDS.split(text)
-    return "".join(f"'{part}" if part.lstrip(" \N{NO-BREAK SPACE}\"'").startswith(_FORMULA) else part for part in parts)
 
 
 def as_lines(rows: Iterable[tuple[Any, ...]]) -> str:
