@@ -1,0 +1,101 @@
+"""A client of the search API, one request at a time: it keeps the token's rate limit, and retries what may succeed."""
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from core import http
+
+#: Before each retry of a search, unless the service says how long to wait.
+RETRY_WAITS_S = (1.0, 2.0, 4.0)
+TIMEOUT_S = 10.0
+_MAX_BYTES = 2**16
+#: Of the headers `RateLimit-Policy` and `RateLimit`.
+_POLICY = re.compile(r'"token";q=([0-9]{1,9});w=([0-9]{1,9})')
+_LEFT = re.compile(r'"token";r=([0-9]{1,9});t=([0-9]{1,9})')
+_RETRIED = (429, 500, 502, 503, 504)
+_REFUSED = {
+    401: "The service refused the token: it is wrong, expired or revoked.",
+    403: "The token has no credits left: top it up.",
+}
+
+
+class SearchFailed(Exception):
+    """This search and its retries failed; others may succeed. The message says why, without the number."""
+
+
+class Refused(Exception):
+    """The service would refuse the next searches too. The message is a sentence for people."""
+
+
+class _Response(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Client:
+    """`url`: of the service, without the path of the API."""
+
+    def __init__(self, session: http.Session, url: str, token: str) -> None:
+        self._session, self._url, self._token = session, f"{url.rstrip('/')}/callerid/search", token
+        #: When the rate limit admits the next request (time.monotonic).
+        self._free_at = 0.0
+
+    def search(self, number: str, *, key: str) -> dict[str, Any]:
+        """The answer's body, for one credit at most; for none if `key`, the Idempotency-Key, has paid for it in the
+        last 24 hours. Raises SearchFailed and Refused."""
+        for default_wait_s in (*RETRY_WAITS_S, None):
+            wait_s = default_wait_s
+            try:
+                response = self._post(number, {"Idempotency-Key": key})
+            except http.RequestFailed as error:
+                problem = str(error)
+            else:
+                if response.status == 200:
+                    return _body(response)
+                problem = f"HTTP {response.status}"
+                if response.status == 400:
+                    break
+                if response.status not in _RETRIED:
+                    raise _refused(response)
+                if wait_s and (named_s := http.retry_after_s(response.headers)) is not None:
+                    wait_s = max(1.0, named_s)
+            time.sleep(wait_s or 0)
+        raise SearchFailed(problem)
+
+    def rate_limit(self) -> tuple[int, int]:
+        """How many requests the token may make in a window, and the window in seconds: by a request that costs nothing,
+        because it has no number. Raises Refused."""
+        try:
+            response = self._post("", {})
+        except http.RequestFailed as error:
+            raise Refused(f"The service did not answer: {error}.") from None
+        if not (policy := _POLICY.search(response.headers.get("RateLimit-Policy", ""))):
+            raise _refused(response)
+        return int(policy[1]), int(policy[2])
+
+    def _post(self, query: str, headers: dict[str, str]) -> _Response:
+        """Waits until the rate limit admits a request. Raises http.RequestFailed."""
+        time.sleep(max(0.0, self._free_at - time.monotonic()))
+        body = {"api_key": self._token, "query": query}
+        with self._session.request("POST", self._url, json=body, headers=headers) as response:
+            content = response.raw.read(_MAX_BYTES, decode_content=True)
+        left = _LEFT.search(response.headers.get("RateLimit", ""))
+        self._free_at = time.monotonic() + int(left[2]) if left and left[1] == "0" else 0.0
+        return _Response(response.status_code, response.headers, content)
+
+
+def _body(response: _Response) -> dict[str, Any]:
+    try:
+        body: dict[str, Any] = json.loads(response.body)
+        body["data"]["combined"]["source_a_available"], body["credits_remaining"]
+    except (ValueError, LookupError, TypeError):
+        raise Refused("The answer is not one of this API: check the URL.") from None
+    return body
+
+
+def _refused(response: _Response) -> Refused:
+    return Refused(_REFUSED.get(response.status, f"The service answered with HTTP {response.status}: check the URL."))

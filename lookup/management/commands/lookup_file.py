@@ -1,0 +1,206 @@
+import fcntl
+import os
+import re
+import secrets
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+import msgspec
+from django.core.management.base import CommandError, CommandParser
+
+from core import addresses, http, numbers, webhooks
+from core.hashing import keyed_hash
+from core.progress_bar import progress_bar
+from lookup.api_client import TIMEOUT_S, Client, Refused, SearchFailed
+from lookup.number_file import ANSWERED, COLUMNS, OUTCOMES, Record, Result, open_numbers, result_of
+from phonebook.imports.readers.base import UnreadableFile
+from phonebook.management.import_command import BackgroundCommand
+
+#: The service, or all sources, are down: the next searches would fail too.
+MAX_FAILED_IN_TURN = 5
+_RUN = re.compile(rb"[0-9a-f]{32}")
+_private = partial(os.open, mode=0o600)
+
+
+class Command(BackgroundCommand):
+    help = (
+        "Look up each number of a file by the API of this host or another one, and write a CSV with the columns of the "
+        f"file and {', '.join(COLUMNS)}. A number is searched, and paid for, once. The token is that of CALLERID_TOKEN "
+        "or --token-file. An interrupted run continues when it is repeated: answers are kept in OUTPUT.state until all "
+        "rows are answered. Lines without a valid number are listed on stderr as FILE:LINE: reason, and the command "
+        "fails at the end; it also fails if a search failed. See docs/looking-up-files.md."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("file", metavar="FILE", help="CSV, or one number per line; plain or gzip.")
+        parser.add_argument("--output", required=True, metavar="OUTPUT", help="CSV, readable by its owner only.")
+        parser.add_argument("--url", default="http://127.0.0.1:8000", help="Of the service (default: %(default)s).")
+        parser.add_argument("--token-file", metavar="FILE", help="It contains the token; - for standard input.")
+        parser.add_argument("--column", metavar="NAME", help="Column of the numbers, or its position, from 1.")
+        parser.add_argument("--region", help="Where numbers without a plus are dialed, such as US.")
+        parser.add_argument("--encoding", help="Such as cp1252, for a file that is not UTF-8.")
+        plan = "Print what a run would search, and cost at most; a request that costs nothing checks the token."
+        parser.add_argument("--dry-run", action="store_true", help=plan)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        output, state = Path(options["output"]), Path(f"{options['output']}.state")
+        if output.exists() and not state.exists():
+            raise CommandError(f"{output} exists: choose another file, or delete it.")
+        if (region := options["region"] and options["region"].upper()) and region not in numbers.REGIONS:
+            raise CommandError(f"--region: {options['region']} is no ISO 3166-1 code such as US.")
+        url, token = _url(options["url"]), _token(options["token_file"])
+        read = partial(
+            open_numbers, options["file"], column=options["column"], encoding=options["encoding"], region=region
+        )
+
+        def report(record: Record) -> None:
+            self.stderr.write(f"{options['file']}:{record.line}: {record.problem}", self.style.NOTICE)
+
+        try:
+            with read() as file:
+                counts = file.count(report)
+            policy = addresses.policy_for(url, private_network=True)
+            with http.Session(url, policy, timeout_s=TIMEOUT_S) as session:
+                client = Client(session, url, token)
+                if options["dry_run"]:
+                    self._show_plan(client, counts, _read(state)[1], options)
+                    return
+                with _opened(state) as (journal, run, results):
+                    search = _Search(client, run, results, journal)
+                    stopped = search.run([number for number in counts if number and number not in results])
+                    with _replaced(output) as target, read() as file:
+                        outcomes = file.write(target, results)
+                    unanswered = outcomes.total() - sum(outcomes[name] for name in ANSWERED)
+                    if not unanswered:
+                        state.unlink()
+        except OSError as error:
+            raise CommandError(f"{error.filename or output}: {error.strerror or error}.") from error
+        except UnreadableFile as error:
+            raise CommandError(f"{error}.") from error
+        summary = {"rows": counts.total(), "numbers": len(counts.keys() - {""})}
+        summary |= {name: outcomes[name] for name in OUTCOMES} | search.balance
+        shown = (f"{name.replace('_', ' ').capitalize()}: {value:,}." for name, value in summary.items())
+        self.write_result(options, summary, " ".join(shown))
+        if unanswered:
+            again = f"{unanswered:,} rows are not answered. Answers are kept in {state}: run the command again."
+            raise CommandError(f"{stopped} {again}".strip())
+
+    def _show_plan(
+        self, client: Client, counts: Counter[str], known: dict[str, Result], options: dict[str, Any]
+    ) -> None:
+        try:
+            limit, window_s = client.rate_limit()
+        except Refused as error:
+            raise CommandError(str(error)) from None
+        found = counts.keys() - {""}
+        due = len(found - known.keys())
+        plan = {"rows": counts.total(), "invalid": counts[""], "numbers": len(found), "credits": due}
+        plan |= {"limit": limit, "window_s": window_s, "seconds": max(0, due - 1) // limit * window_s}
+        text = (
+            f"Rows: {plan['rows']:,}, {plan['invalid']:,} of them invalid. Different numbers: {len(found):,}. Credits, "
+            f"at most: {due:,}. Time at {limit:,} requests in {window_s:,} s, at least: "
+            f"{timedelta(seconds=plan['seconds'])}."
+        )
+        self.write_result(options, plan, text)
+
+
+def _url(url: str) -> str:
+    try:
+        webhooks.require_url(url)
+    except ValueError:
+        raise CommandError("--url must be https://…, or http://… for localhost and private addresses.") from None
+    return url
+
+
+def _token(file: str | None) -> str:
+    """From the file or CALLERID_TOKEN: arguments are visible to other users. Raises CommandError."""
+    try:
+        if file:
+            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        else:
+            text = os.environ.get("CALLERID_TOKEN", "")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{file}: {getattr(error, 'strerror', None) or 'not UTF-8'}.") from error
+    if not (token := text.strip()):
+        raise CommandError("There is no token: set CALLERID_TOKEN, or use --token-file.")
+    return token
+
+
+class _Search:
+    """`results`: by number; each answer is added to the journal too. `balance`: `credits_remaining` of the last one."""
+
+    def __init__(self, client: Client, run: str, results: dict[str, Result], journal: BinaryIO) -> None:
+        self._client, self._run, self._results, self._journal = client, run, results, journal
+        self.balance: dict[str, int] = {}
+
+    def run(self, due: list[str]) -> str:
+        """Search these numbers. Returns why it stopped early, if it did."""
+        failed_in_turn = 0
+        with progress_bar(due, unit=" numbers") as bar:
+            try:
+                for number in bar:
+                    try:
+                        self._search(number)
+                        failed_in_turn = 0
+                    except SearchFailed as error:
+                        self._results[number] = Result(number, "failed")
+                        failed_in_turn += 1
+                        if failed_in_turn == MAX_FAILED_IN_TURN:
+                            return f"{failed_in_turn} searches in turn failed: {error}."
+            except Refused as error:
+                return str(error)
+            except KeyboardInterrupt:
+                return "Interrupted."
+        return ""
+
+    def _search(self, number: str) -> None:
+        # The same key in a repeated run: what an interrupted run has paid for is not paid for again.
+        body = self._client.search(number, key=keyed_hash("lookup_file", f"{self._run}:{number}").hex())
+        self._results[number] = result = result_of(body)
+        self._journal.write(msgspec.json.encode(result) + b"\n")
+        self.balance = {"credits_remaining": body["credits_remaining"]}
+
+
+def _read(state: Path) -> tuple[str, dict[str, Result]]:
+    """The id of the run, and its results by number, but for a line that a killed process left incomplete. Raises
+    OSError, and CommandError for a file of another kind."""
+    run, *lines = state.read_bytes().split(b"\n") if state.exists() else [b""]
+    if run and not _RUN.fullmatch(run):
+        raise CommandError(f"{state} is no state of lookup_file: choose another output, or delete it.")
+    results = {}
+    for line in lines:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            result = msgspec.json.decode(line, type=Result)
+            results[result.searched_number] = result
+    return run.decode(), results
+
+
+@contextmanager
+def _opened(state: Path) -> Iterator[tuple[BinaryIO, str, dict[str, Result]]]:
+    """The file to append to, by one process at a time, and what `_read` returns. Raises CommandError."""
+    with open(state, "ab", buffering=0, opener=_private) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CommandError(f"Another process is writing {state}.") from None
+        run, results = _read(state)
+        new = secrets.token_hex(16)
+        file.write(b"\n" if run else f"{new}\n".encode())  # ends an incomplete line
+        yield file, run or new, results
+
+
+@contextmanager
+def _replaced(output: Path) -> Iterator[TextIO]:
+    """A new file, readable by its owner only, which takes the place of `output` when it is complete."""
+    new = output.with_name(f"{output.name}.new")
+    new.unlink(missing_ok=True)
+    with open(new, "x", encoding="utf-8", newline="", opener=_private) as file:
+        yield file
+    new.replace(output)

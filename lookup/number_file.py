@@ -1,0 +1,141 @@
+"""Files of numbers to look up: CSV with or without a first line that names the columns, or one number on each line. The
+results are written as CSV with the same columns, delimiter and rows."""
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple, TextIO
+
+import msgspec
+
+from core import numbers
+from core.csv_cells import neutralized
+from phonebook.imports.files import open_text
+from phonebook.imports.readers.base import NOT_UTF8, UNDECODED, Rejected, UnreadableFile
+from phonebook.imports.readers.csv_rows import Header, parse_header, rows
+
+#: The names, in lower case, of a column that has the numbers if none is chosen.
+NAMES = ("number", "phone number", "phone_number", "phone", "telephone")
+
+
+class Result(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What is written about a number, in this order. `spam_b`: `true`, `false` or empty."""
+
+    searched_number: str = ""
+    outcome: str = ""
+    name_a: str = ""
+    location_a: str = ""
+    name_b: str = ""
+    spam_b: str = ""
+
+
+def result_of(body: Mapping[str, Any]) -> Result:
+    """The result in the body of an answer of the API."""
+    data = body["data"]
+    a, b, outcome = data["source_a"], data["source_b"], "found" if any(data["combined"].values()) else "not_found"
+    spam = {True: "true", False: "false"}.get(b.get("spam"), "")
+    return Result(data["phone_number"], outcome, a.get("name", ""), a.get("location", ""), b.get("name", ""), spam)
+
+
+COLUMNS = Result.__struct_fields__
+ANSWERED = ("found", "not_found")
+OUTCOMES = (*ANSWERED, "invalid", "failed", "pending")
+INVALID = Result(outcome="invalid")
+
+
+class Record(NamedTuple):
+    """`number`: its digits, or empty if `problem` says why there is none. `cells`: none if they could not be read."""
+
+    line: int
+    cells: list[str]
+    number: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFile:
+    """`columns`: their names, or `column_1` and so on. `records` can be read once."""
+
+    name: str
+    columns: list[str]
+    delimiter: str
+    records: Iterator[Record]
+
+    def count(self, on_problem: Callable[[Record], object]) -> Counter[str]:
+        """How many records have each number; of "", those that have none."""
+        counts = Counter[str]()
+        for record in self.records:
+            counts[record.number] += 1
+            if record.problem:
+                on_problem(record)
+        return counts
+
+    def write(self, output: TextIO, results: Mapping[str, Result]) -> Counter[str]:
+        """Write each record with the result of its number. Returns how many records have each outcome."""
+        outcomes = Counter[str]()
+        writer = csv.writer(output, delimiter=self.delimiter)
+        writer.writerow([*self.columns, *COLUMNS])
+        for record in self.records:
+            number, cells = record.number, record.cells + [""] * (len(self.columns) - len(record.cells))
+            result = results.get(number) or (Result(number, "pending") if number else INVALID)
+            outcomes[result.outcome] += 1
+            writer.writerow([*cells, *map(neutralized, msgspec.structs.astuple(result))])
+        return outcomes
+
+
+@contextmanager
+def open_numbers(
+    path: str, *, column: str | None = None, encoding: str | None = None, region: str | None = None
+) -> Iterator[NumberFile]:
+    """Open `path`, plain or gzip. `column`: the name of the column of numbers, or its position from 1. `region` (ISO
+    3166-1 alpha-2): where numbers without a plus are dialed; without it all numbers begin with their country code.
+
+    Raises OSError and UnreadableFile, also while the records are read.
+    """
+    with open_text(path, encoding=encoding) as file:
+        line, first = next(((n, text) for n, text in enumerate(file.lines, 1) if text.strip("\ufeff \t\r\n")), (0, ""))
+        if UNDECODED.search(first):
+            raise UnreadableFile(f"line {line} is {NOT_UTF8}")
+        if (header := parse_header(first)) is None:
+            raise UnreadableFile(f"line {line} is not CSV" if first else "the file is empty")
+        names = next(csv.reader([first.removeprefix("\ufeff")], delimiter=header.delimiter))
+        index, has_names = _column(header, column)
+        lines = file.lines
+        if not has_names:
+            names, lines = [f"column_{n}" for n in range(1, len(names) + 1)], chain([first], lines)
+        if taken := set(COLUMNS).intersection(names):
+            raise UnreadableFile(f"rename the column {min(taken)}: the results have one of that name")
+        found = rows(lines, header, line=line + has_names)
+        yield NumberFile(file.name, names, header.delimiter, (_record(row, index, region) for row in found))
+
+
+def _column(header: Header, column: str | None) -> tuple[int, bool]:
+    """The index of the column of numbers, and whether the first line names the columns: without a digit there it does.
+    Raises UnreadableFile."""
+    chosen = (" ".join(column.split()).casefold(),) if column else NAMES
+    if header.has(*chosen):
+        return header.index(*chosen), True
+    if column is None and len(header.columns) == 1:
+        index = 0
+    elif column and column.isdecimal() and 1 <= int(column) <= len(header.columns):
+        index = int(column) - 1
+    elif column:
+        raise UnreadableFile("the first line has no such column")
+    else:
+        raise UnreadableFile("the first line names no column 'number': choose the column")
+    return index, not any(map(str.isdecimal, header.columns[index]))
+
+
+def _record(row: tuple[int, list[str]] | Rejected, index: int, region: str | None) -> Record:
+    if isinstance(row, Rejected):
+        return Record(row.line, [], problem=row.reason)
+    line, cells = row
+    text = cells[index] if index < len(cells) else ""
+    try:
+        number = numbers.parse_listed(text, region) if region else numbers.parse_typed(text)
+    except numbers.InvalidNumber as error:
+        return Record(line, cells, problem=f"invalid phone number ({error})")
+    return Record(line, cells, number)
