@@ -12,7 +12,7 @@ from unfold.enums import ActionVariant
 
 from core import numbers
 from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, change_link, column, form_action, require
-from phonebook.admin.uploads import UploadAdmin, can_import, fault_text
+from phonebook.admin.uploads import ImportUploadAdmin, can_import, fault_text
 from phonebook.imports import undo
 from phonebook.imports.staging import LockNotAvailable
 from phonebook.models import ImportBatch
@@ -79,7 +79,7 @@ class StateFilter(ConditionFilter):
 
 
 @admin.register(ImportBatch)
-class ImportBatchAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
+class ImportBatchAdmin(ImportUploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     list_display = ("__str__", "when", "user", "kind", "file", "state_label", "rows")
     list_filter = (KindFilter, StateFilter)
     lookups_allowed = ("kind", "state")

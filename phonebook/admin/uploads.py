@@ -6,7 +6,7 @@ login. Each user has one upload, which only this user sees.
 
 import codecs
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from django import forms
 from django.contrib import messages
@@ -148,18 +148,27 @@ class ComplaintsForm(UploadForm):
             raise forms.ValidationError(f"The {error}.") from error
 
 
-_FORMS: dict[str, type[UploadForm]] = {Kind.CONTACTS: ContactsForm, Kind.COMPLAINTS: ComplaintsForm}
-
-
 class UploadAdmin(ConsoleAdmin):
-    """The page of a user's upload, for the ModelAdmin of ImportBatch, and what uploads.js requests."""
+    """The page of a user's upload, for the ModelAdmin of what becomes of it, and what uploads.js requests."""
 
+    #: By kind.
+    upload_forms: ClassVar[Mapping[str, type[UploadForm]]]
     actions_list = ("upload",)
     list_before_template = "admin/parts/action_buttons.html"
 
+    def can_upload(self, request: HttpRequest, kind: str) -> bool:
+        raise NotImplementedError
+
+    def upload_context(self, request: HttpRequest, kind: str) -> dict[str, Any]:
+        """Of the page: `title`, `intro`, and `command`, which does the same."""
+        raise NotImplementedError
+
+    def url_of_checked(self, upload: ImportUpload) -> str | None:
+        """The page of what has taken the file over, if something has."""
+        return None if upload.batch is None else self.url_of(upload.batch)
+
     def has_upload_permission(self, request: HttpRequest) -> bool:
-        can_view = request.user.has_perm("phonebook.view_importbatch")
-        return can_view and any(can_import(request, kind) for kind in Kind)
+        return self.has_view_permission(request) and bool(self._kinds(request))
 
     def get_urls(self) -> list[URLPattern]:
         views = {"part": self.part, "progress": self.progress, "step": self.step}
@@ -172,28 +181,29 @@ class UploadAdmin(ConsoleAdmin):
 
     @action(description="Import a file", permissions=["upload"], url_path="upload")  # type: ignore[untyped-decorator]  # unfold has no types
     def upload(self, request: HttpRequest) -> HttpResponse:
+        return self.upload_page(request)
+
+    def upload_page(self, request: HttpRequest) -> HttpResponse:
         """The user's upload or, without one, the form of `kind`; a POST, by uploads.js, begins an upload."""
-        kinds = _kinds(request)
+        kinds = self._kinds(request)
         kind = request.GET.get("kind", kinds[0])
         require(kind in kinds)
         if request.method == "POST":
             return self._begin(request, kind)
         uploads.end_killed()
-        upload = _own(request)
-        if upload is not None and upload.batch is not None:
-            return redirect(self.url_of(upload.batch))
-        context: dict[str, Any] = {"form": _FORMS[kind](), "other_kinds": [each for each in kinds if each != kind]}
+        upload = self._own(request)
+        if upload is not None and (url := self.url_of_checked(upload)):
+            return redirect(url)
+        others = [(each, self.upload_context(request, each)["title"]) for each in kinds if each != kind]
+        context: dict[str, Any] = {"form": self.upload_forms[kind](), "others": others}
         if upload is not None:
             kind, context = upload.kind, self._state(upload)
-        title = f"Import {Kind(kind).label.lower()}"
-        limits = {"part_bytes": uploads.PART_BYTES, "max_bytes": uploads.MAX_BYTES}
-        return self.render_page(
-            request, "upload.html", title=title, kind=kind, cancel_url=self.url_of(None), **limits, **context
-        )
+        context |= {"part_bytes": uploads.PART_BYTES, "max_bytes": uploads.MAX_BYTES, "cancel_url": self.url_of(None)}
+        urls = {f"{name}_url": page_url(self.model, f"upload_{name}") for name in ("progress", "step")}
+        return self.render_page(request, "upload.html", **context, **urls, **self.upload_context(request, kind))
 
-    @staticmethod
-    def _begin(request: HttpRequest, kind: str) -> HttpResponse:
-        form = _FORMS[kind](request.POST)
+    def _begin(self, request: HttpRequest, kind: str) -> HttpResponse:
+        form = self.upload_forms[kind](request.POST)
         if not form.is_valid():
             errors = [
                 error if form.fields[name].widget.is_hidden else f"{form[name].label}: {error}"
@@ -207,7 +217,7 @@ class UploadAdmin(ConsoleAdmin):
             upload = uploads.begin(user=cast(User, request.user), kind=kind, options=options, **file)
         except UploadRefused as error:
             return JsonResponse({"errors": [str(error)]}, status=409)
-        return JsonResponse({"part": f"{page_url(ImportBatch, 'upload_part')}?upload={upload.pk}"})
+        return JsonResponse({"part": f"{page_url(self.model, 'upload_part')}?upload={upload.pk}"})
 
     @staticmethod
     def _state(upload: ImportUpload) -> dict[str, Any]:
@@ -229,48 +239,61 @@ class UploadAdmin(ConsoleAdmin):
         if request.method != "POST" or request.content_type != "application/octet-stream" or not offset.isdecimal():
             return JsonResponse({"errors": ["This is no part of a file."]}, status=400)
         try:
-            received = uploads.append(_meant(request, request.GET), offset=int(offset[:12]), content=request.body)
+            received = uploads.append(self._meant(request, request.GET), offset=int(offset[:12]), content=request.body)
         except UploadRefused as error:
             return JsonResponse({"errors": [str(error)]}, status=409)
         return JsonResponse({"received": received})
 
     def progress(self, request: HttpRequest) -> HttpResponse:
         uploads.end_killed()
-        return JsonResponse(progress(_own(request)))
+        return JsonResponse(progress(self._own(request)))
 
     def step(self, request: HttpRequest) -> HttpResponse:
         """What the buttons on the page of an upload do."""
         try:
-            upload = _meant(request, request.POST)
+            upload = self._meant(request, request.POST)
             if request.POST.get("step") == "import":
                 return redirect(self.url_of(uploads.confirm(upload)))
             if uploads.discard(upload):
                 self.message_user(request, "The file was discarded.", messages.SUCCESS)
         except UploadRefused as error:
             self.message_user(request, str(error), messages.ERROR)
-        return redirect(page_url(ImportBatch, "upload"))
+        return redirect(page_url(self.model, "upload"))
+
+    def _kinds(self, request: HttpRequest) -> list[str]:
+        return [kind for kind in self.upload_forms if self.can_upload(request, kind)]
+
+    def _own(self, request: HttpRequest) -> ImportUpload | None:
+        """The user's upload, if it is of a kind that the user may upload here. Raises PermissionDenied."""
+        kinds = self._kinds(request)
+        require(bool(kinds))
+        return ImportUpload.objects.select_related("batch", "user").filter(user=request.user.pk, kind__in=kinds).first()
+
+    def _meant(self, request: HttpRequest, data: QueryDict) -> ImportUpload:
+        """The user's upload, if it is the one that the page was about. Raises UploadRefused and PermissionDenied."""
+        upload = self._own(request)
+        if upload is None or str(upload.pk) != data.get("upload"):
+            raise UploadRefused("The file was imported, discarded or replaced by another upload. Reload the page.")
+        return upload
+
+
+class ImportUploadAdmin(UploadAdmin):
+    """For the ModelAdmin of ImportBatch."""
+
+    upload_forms: ClassVar = {Kind.CONTACTS: ContactsForm, Kind.COMPLAINTS: ComplaintsForm}
+
+    def can_upload(self, request: HttpRequest, kind: str) -> bool:
+        return can_import(request, kind)
+
+    def upload_context(self, request: HttpRequest, kind: str) -> dict[str, Any]:
+        titles = "; ".join(each.title for each in self.upload_forms[kind].FORMATS.values())
+        checked = "It is checked first: the next page shows what the import would change, and asks you to confirm."
+        title = f"Import {Kind(kind).label.lower()}"
+        return {"title": title, "intro": f"{titles}. {checked}", "command": f"import_{kind} FILE"}
 
     def progress_context(self, request: HttpRequest, batch: ImportBatch) -> dict[str, Any]:
         """Of the page of an import, for the user who has uploaded its file, until it has ended."""
         upload = ImportUpload.objects.filter(batch=batch, user=request.user.pk).first()
-        is_running = upload is not None and batch.state == ImportBatch.State.RUNNING
-        return {"progress": progress(upload)} if is_running and can_import(request, batch.kind) else {}
-
-
-def _kinds(request: HttpRequest) -> list[ImportBatch.Kind]:
-    return [kind for kind in Kind if can_import(request, kind)]
-
-
-def _own(request: HttpRequest) -> ImportUpload | None:
-    """The user's upload, if it is of a kind that the user may import. Raises PermissionDenied."""
-    kinds = _kinds(request)
-    require(bool(kinds))
-    return ImportUpload.objects.select_related("batch", "user").filter(user=request.user.pk, kind__in=kinds).first()
-
-
-def _meant(request: HttpRequest, data: QueryDict) -> ImportUpload:
-    """The user's upload, if it is the one that the page was about. Raises UploadRefused and PermissionDenied."""
-    upload = _own(request)
-    if upload is None or str(upload.pk) != data.get("upload"):
-        raise UploadRefused("The file was imported, discarded or replaced by another upload. Reload the page.")
-    return upload
+        if upload is None or batch.state != ImportBatch.State.RUNNING or not can_import(request, batch.kind):
+            return {}
+        return {"progress": progress(upload), "progress_url": page_url(ImportBatch, "upload_progress")}

@@ -5,7 +5,7 @@ import io
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from django.conf import settings
 from django.db import Error, connection
+from django.db.models import QuerySet
 from django.utils import timezone
 from tqdm import tqdm
 
@@ -31,6 +32,10 @@ MAX_UNPACKED_BYTES = 200 * 2**20
 MAX_EXAMPLES = 10
 HEARTBEAT_S = 2.0
 State = ImportUpload.State
+
+#: Of the kinds that are not imports: kind → what takes the file over, called with the upload, whose `preview` it may
+#: set, and the options of open_text. Filled by the apps above.
+CHECKS: dict[str, Callable[[ImportUpload, dict[str, Any]], object]] = {}
 
 
 def process(upload_id: int) -> None:
@@ -52,22 +57,26 @@ def _check(upload: ImportUpload) -> None:
 
     checking = ImportUpload.objects.filter(pk=upload.pk, state=State.CHECKING)
     try:
-        with Heartbeat(upload) as heartbeat, _host_lock():
-            on_reject = partial(batches.add_fault, upload)
-            importer = _importer(upload, heartbeat, dry_run=True, on_reject=on_reject, on_compared=on_compared)
-            result = importer.run(_files(upload, heartbeat))
+        with _heartbeat(upload) as heartbeat, _host_lock():
+            if check := CHECKS.get(upload.kind):
+                check(upload, _opening(upload, heartbeat))
+                counts = {}
+            else:
+                on_reject = partial(batches.add_fault, upload)
+                importer = _importer(upload, heartbeat, dry_run=True, on_reject=on_reject, on_compared=on_compared)
+                counts = batches.numbers_of(importer.run(_files(upload, heartbeat)))
     except BaseException as error:
         with suppress(Error):
             upload.parts.all().delete()
             checking.update(state=State.FAILED, error=batches.error_text(error)[:500], faults=upload.faults)
         raise
-    checking.update(state=State.READY, counts=batches.numbers_of(result), faults=upload.faults, preview=upload.preview)
+    checking.update(state=State.READY, counts=counts, faults=upload.faults, preview=upload.preview)
 
 
 def _import(upload: ImportUpload, batch: ImportBatch) -> None:
     importer: Import | None = None
     try:
-        with Heartbeat(upload) as heartbeat, _host_lock():
+        with _heartbeat(upload) as heartbeat, _host_lock():
             importer = _importer(upload, heartbeat, batch=batch, on_reject=lambda name, row: None)
             result = importer.run(_files(upload, heartbeat))
     except BaseException as error:
@@ -90,13 +99,12 @@ def _importer(upload: ImportUpload, heartbeat: "Heartbeat", **more: Any) -> Impo
 
 
 def _files(upload: ImportUpload, heartbeat: "Heartbeat") -> Iterator[AbstractContextManager[TextFile]]:
-    content = b"".join(upload.parts.order_by("offset").values_list("content", flat=True))
-    yield open_text(
-        upload.file_name,
-        encoding=upload.options.get("encoding"),
-        max_size=MAX_UNPACKED_BYTES,
-        content=heartbeat.set_file(content),
-    )
+    yield open_text(upload.file_name, **_opening(upload, heartbeat))
+
+
+def _opening(upload: ImportUpload, heartbeat: "Heartbeat") -> dict[str, Any]:
+    content = heartbeat.set_file(b"".join(upload.parts.order_by("offset").values_list("content", flat=True)))
+    return {"encoding": upload.options.get("encoding"), "max_size": MAX_UNPACKED_BYTES, "content": content}
 
 
 def _examples(tables: StagingTables, table: TargetTable) -> Iterator[dict[str, str]]:
@@ -141,13 +149,17 @@ def _host_lock() -> Iterator[None]:
         yield
 
 
+def _heartbeat(upload: ImportUpload) -> "Heartbeat":
+    return Heartbeat(ImportUpload.objects.filter(pk=upload.pk, state=upload.state))
+
+
 class Heartbeat:
     """Records the progress of this process every HEARTBEAT_S, by a thread with a connection of its own: the import may
-    be in a transaction. Interrupts the process when its upload was discarded."""
+    be in a transaction. Interrupts the process when the row of `running` is gone, because its user has stopped it."""
 
-    def __init__(self, upload: ImportUpload) -> None:
+    def __init__(self, running: QuerySet) -> None:
         self._file, self._size = io.BytesIO(), 0
-        self._upload = ImportUpload.objects.filter(pk=upload.pk, state=upload.state)
+        self._running = running
         self._bar: tqdm[Any] | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -173,7 +185,7 @@ class Heartbeat:
     def _run(self) -> None:
         while not self._stopped.wait(HEARTBEAT_S):
             try:
-                if not self._upload.update(seen_at=timezone.now(), **self._progress()):
+                if not self._running.update(seen_at=timezone.now(), **self._progress()):
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
                     break
             except Error:

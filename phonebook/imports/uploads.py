@@ -1,24 +1,21 @@
 """Files that are uploaded in the console: received in parts, checked by a process of their own
-(phonebook.imports.upload_process), and imported by such a process once their user confirms it.
+(phonebook.imports.upload_process), and imported by such a process once their user confirms it. Other apps receive files
+of other kinds by the same steps: their check takes the file over (upload_process.CHECKS).
 
 Every step is one guarded UPDATE of the upload's state: of two requests at once, one takes it. The file is stored in the
 database, so that any host can receive a part of it and run its process, and is deleted when the import ends.
 """
 
-import os
-import subprocess
-import sys
 from datetime import timedelta
 from functools import partial
-from threading import Thread
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
+from core import background_process
 from phonebook.imports import batches
 from phonebook.models import ImportBatch, ImportPart, ImportUpload
 
@@ -126,15 +123,4 @@ def _start(upload: ImportUpload, before: str, after: str) -> bool:
 
 
 def _run_process(upload_id: int) -> None:
-    """Run `process_import`. A thread would take time of the interpreter from searches; the session of its own keeps
-    Ctrl-C from it."""
-    # A command has not the limits of a process that serves.
-    environment = {name: value for name, value in os.environ.items() if name != "CALLERID_SERVING"}
-    process = subprocess.Popen(
-        [sys.executable, str(settings.BASE_DIR / "manage.py"), "process_import", str(upload_id)],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    Thread(target=process.wait, name=f"upload {upload_id}", daemon=True).start()  # leaves no zombie
+    background_process.start("process_import", str(upload_id))
