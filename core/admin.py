@@ -21,6 +21,7 @@ from django.core.paginator import Paginator
 from django.db import OperationalError, transaction
 from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -130,7 +131,7 @@ def form_action(
     explanation: str = "",
     variant: ActionVariant = ActionVariant.DEFAULT,
     atomic: bool = True,
-) -> Callable[[Callable[..., HttpResponse | str]], Any]:
+) -> Callable[[Callable[..., HttpResponseBase | str]], Any]:
     """unfold's `action`, in `actions_list` or `actions_detail`, as a page with a form. Its URL ends with the name of
     the method, which is called with the request, the object (None in a list) and the cleaned data: see `form_page`.
 
@@ -138,11 +139,11 @@ def form_action(
     what is shown once, need scripts, and are not closed by the keyboard.
     """
 
-    def decorate(perform: Callable[..., HttpResponse | str]) -> Any:
+    def decorate(perform: Callable[..., HttpResponseBase | str]) -> Any:
         url_path = perform.__name__.replace("_", "-")
 
         @wraps(perform)
-        def view(self: ConsoleAdmin, request: HttpRequest, object_id: str | None = None) -> HttpResponse:
+        def view(self: ConsoleAdmin, request: HttpRequest, object_id: str | None = None) -> HttpResponseBase:
             obj = None if object_id is None else self.object_or_404(request, object_id)
             context = self.action_context(request, url_path, obj)
             options = context.pop("form_options", {})
@@ -261,11 +262,11 @@ class ConsoleAdmin(ModelAdmin):
         self,
         request: HttpRequest,
         form: forms.Form | forms.ModelForm,
-        perform: Callable[[dict[str, Any]], HttpResponse | str],
+        perform: Callable[[dict[str, Any]], HttpResponseBase | str],
         *,
         atomic: bool = True,
         **context: Any,
-    ) -> HttpResponse:
+    ) -> HttpResponseBase:
         """The page of `form`, which a GET only shows. A valid submission calls `perform` with the cleaned data: its
         response, or its message on the page of the object `original`, or on the list.
 
@@ -280,7 +281,7 @@ class ConsoleAdmin(ModelAdmin):
             except (ValueError, ValidationError) as error:
                 form.add_error(None, " ".join(error.messages) if isinstance(error, ValidationError) else str(error))
             else:
-                if isinstance(result, HttpResponse):
+                if isinstance(result, HttpResponseBase):
                     return result
                 self.message_user(request, result, level_of(result))
                 return redirect(back_url)

@@ -13,6 +13,7 @@ from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
@@ -174,7 +175,7 @@ class ApiTokenAdmin(TopUpAdmin):
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    ) -> HttpResponseBase:
         require(self.has_add_permission(request))
 
         def perform(data: dict[str, Any]) -> HttpResponse:

@@ -10,7 +10,8 @@ from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 from django.utils.text import Truncator
@@ -72,7 +73,7 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
         return self.has_view_permission(request) and request.user.has_perm(TOP_UP)
 
     @admin.action(description="Top up selected API tokens", permissions=["top_up"])
-    def top_up_selected(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
+    def top_up_selected(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponseBase | None:
         """Shows the form, which is submitted to top_up_selected_view."""
         chosen = list(queryset.filter(revoked_at=None, is_test=False).order_by("pk")[: MAX_AT_ONCE + 1])
         if not 1 <= len(chosen) <= MAX_AT_ONCE:
@@ -82,7 +83,7 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
         form = BulkTopUpForm(initial={"tokens": ",".join(str(token.pk) for token in chosen)})
         return self._bulk_page(request, form, chosen)
 
-    def top_up_selected_view(self, request: HttpRequest) -> HttpResponse:
+    def top_up_selected_view(self, request: HttpRequest) -> HttpResponseBase:
         require(self.has_top_up_permission(request))
         if request.method != "POST":
             return redirect("admin:accounts_apitoken_changelist")
@@ -90,7 +91,7 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
         form.full_clean()
         return self._bulk_page(request, form, form.cleaned_data.get("tokens", []))
 
-    def _bulk_page(self, request: HttpRequest, form: BulkTopUpForm, chosen: list[ApiToken]) -> HttpResponse:
+    def _bulk_page(self, request: HttpRequest, form: BulkTopUpForm, chosen: list[ApiToken]) -> HttpResponseBase:
         names = Truncator(", ".join(map(str, chosen))).chars(1_000)
         return self.form_page(
             request,
