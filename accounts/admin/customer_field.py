@@ -1,6 +1,6 @@
 """The form field for a customer."""
 
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from django import forms
@@ -38,13 +38,15 @@ class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
     lists them. The fields of Django's own widget have no names for screen readers, and Enter takes an unknown name."""
 
     template_name = "admin/accounts/customer_field.html"
+    #: A foreign key to what is suggested, for Django's view.
+    source: ClassVar = {"app_label": "accounts", "model_name": "apitoken", "field_name": "customer"}
+    suggested = "Customers"
 
     class Media:
         js = ("callerid/suggest.js",)
 
     def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
-        source = urlencode({"app_label": "accounts", "model_name": "apitoken", "field_name": "customer"})
-        url = f"{reverse('admin:autocomplete')}?{source}"
+        url = f"{reverse('admin:autocomplete')}?{urlencode(self.source)}"
         own = {
             "role": "combobox",
             "aria-controls": f"{name}_list",
@@ -56,7 +58,13 @@ class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
         other = {"autocomplete": "off", "data-suggest": url, "placeholder": placeholder}
         new_name = _name_to_create(value) if can_create else None
         context = super().get_context(name, new_name or value, {**(attrs or {}), **own, **other})
-        return {**context, "can_create": can_create, "new_name": new_name, "value_to_create": value}
+        own_context = {
+            "can_create": can_create,
+            "new_name": new_name,
+            "value_to_create": value,
+            "suggested": self.suggested,
+        }
+        return {**context, **creation, "suggested": self.suggested}
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
         """`Create "name"` only beside the name itself: without JavaScript, the text may have been changed since."""
