@@ -250,6 +250,14 @@ def rotate(*, token: ApiToken, grace: timedelta = timedelta(0)) -> Issued:
     return Issued(row, api_key)
 
 
+def temporary_key(*, token: ApiToken, lifetime: timedelta) -> str:
+    """A JWT of the token that expires after `lifetime`, or with the token. The other JWTs stay valid.
+
+    It is for searches that an operator makes at the token's expense: neither store nor show it.
+    """
+    return _sign(token.jti, min(lifetime, token.expires_at - timezone.now()), is_test=token.is_test)
+
+
 def end_grace(*, token: ApiToken) -> bool:
     """End the validity of the previous JWT of a rotated token at once. False when it was not valid any more."""
     in_grace = ApiToken.objects.filter(pk=token.pk, revoked_at=None, previous_until__gt=timezone.now())

@@ -11,6 +11,7 @@ from accounts.models import CreditEntry, IdempotencyRecord
 from core import db
 from core.hashing import keyed_hash
 from core.retention import update_in_batches
+from lookup import file_lookups
 from monitoring import request_log
 from phonebook import cache_versions, suppression
 from phonebook.imports import batches, uploads
@@ -60,7 +61,8 @@ def _delete(numbers: Sequence[str], *, block: bool) -> dict[str, int]:
             name: model._default_manager.filter(number__in=map(int, numbers)).delete()[0]
             for name, model in known.items()
         }
-        return deleted | {"uploads": uploads.discard_all()} | batches.erase(numbers)
+        files = {"uploads": uploads.discard_all(), "file_lookup_rows": file_lookups.erase(numbers)}
+        return deleted | files | batches.erase(numbers)
 
 
 def _erase_from_ledger(numbers: Sequence[str]) -> dict[str, int]:

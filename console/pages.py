@@ -94,6 +94,7 @@ _SIDEBAR = {
         _list("Rules", "gavel", "phonebook.numberrule", "support operator auditor", "blacklist whitelist"),
         _list("Contacts", "contacts", "phonebook.contact", "operator auditor", "names address book"),
         _list("Complaints", "report", "phonebook.complaintday", "operator auditor", "spam robocalls"),
+        _list("Look up a file", "find_in_page", "lookup.filelookup", "operator", "look-ups batch csv search numbers"),
         _list("Imports", "upload_file", "phonebook.importbatch", "operator auditor", "undo uploads"),
     ],
     "Operators": [
@@ -126,6 +127,7 @@ _OTHERS = [
     _in_list("Resume a source", "monitoring.source", "monitoring.pause_source", "start vendor", "resume"),
     _in_list("Check a source", "monitoring.source", "monitoring.check_source", "vendor connection", "check_now"),
     _add("Add a rule", "phonebook.numberrule", "operator", "blacklist whitelist block allow spam prefix"),
+    _Page("Upload numbers to look up", "", "lookup_filelookup_upload", "lookup.add_filelookup", "operator", "csv file"),
     _import("Import contacts", "phonebook.contact", "vcard"),
     _import("Import complaints", "phonebook.complaintday", "ftc fcc block list"),
     _add("Add a contact", "phonebook.contact", "operator", "create new name"),

@@ -3,14 +3,17 @@
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from core import http
+from core.hashing import keyed_hash
 
 #: Before each retry of a search, unless the service says how long to wait.
 RETRY_WAITS_S = (1.0, 2.0, 4.0)
 TIMEOUT_S = 10.0
+#: The service, or all sources, are down: the next searches would fail too.
+MAX_FAILED_IN_TURN = 5
 _MAX_BYTES = 2**16
 #: Of the headers `RateLimit-Policy` and `RateLimit`.
 _POLICY = re.compile(r'"token";q=([0-9]{1,9});w=([0-9]{1,9})')
@@ -37,10 +40,11 @@ class _Response(NamedTuple):
 
 
 class Client:
-    """`url`: of the service, without the path of the API."""
+    """`url`: of the service, without the path of the API. `headers`: of each request. `token` may change meanwhile."""
 
-    def __init__(self, session: http.Session, url: str, token: str) -> None:
-        self._session, self._url, self._token = session, f"{url.rstrip('/')}/callerid/search", token
+    def __init__(self, session: http.Session, url: str, token: str = "", **headers: str) -> None:
+        self._session, self._url, self._headers = session, f"{url.rstrip('/')}/callerid/search", headers
+        self.token = token
         #: When the rate limit admits the next request (time.monotonic).
         self._free_at = 0.0
 
@@ -80,12 +84,38 @@ class Client:
     def _post(self, query: str, headers: dict[str, str]) -> _Response:
         """Waits until the rate limit admits a request. Raises http.RequestFailed."""
         time.sleep(max(0.0, self._free_at - time.monotonic()))
-        body = {"api_key": self._token, "query": query}
-        with self._session.request("POST", self._url, json=body, headers=headers) as response:
+        body = {"api_key": self.token, "query": query}
+        with self._session.request("POST", self._url, json=body, headers=self._headers | headers) as response:
             content = response.raw.read(_MAX_BYTES, decode_content=True)
         left = _LEFT.search(response.headers.get("RateLimit", ""))
         self._free_at = time.monotonic() + int(left[2]) if left and left[1] == "0" else 0.0
         return _Response(response.status_code, response.headers, content)
+
+
+def search_each(
+    client: Client, run: str, numbers: Iterable[str], on_result: Callable[[str, dict[str, Any] | None], object]
+) -> str:
+    """Search the numbers. `on_result`: called with each number and the answer's body, None if the search failed. `run`:
+    repeated with the same one, what an interrupted run has paid for is not paid for again.
+
+    Returns why it stopped early, if it did.
+    """
+    failed_in_turn = 0
+    try:
+        for number in numbers:
+            try:
+                on_result(number, client.search(number, key=keyed_hash("lookup_file", f"{run}:{number}").hex()))
+                failed_in_turn = 0
+            except SearchFailed as error:
+                on_result(number, None)
+                failed_in_turn += 1
+                if failed_in_turn == MAX_FAILED_IN_TURN:
+                    return f"{failed_in_turn} searches in turn failed: {error}."
+    except Refused as error:
+        return str(error)
+    except KeyboardInterrupt:
+        return "Interrupted."
+    return ""
 
 
 def _body(response: _Response) -> dict[str, Any]:

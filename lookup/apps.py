@@ -4,12 +4,21 @@ from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
+from phonebook.imports import CHECKS
+
 
 class LookupConfig(AppConfig):
     name = "lookup"
 
     def ready(self) -> None:
         register(sources_can_be_bound)
+        CHECKS["lookup"] = receive_file
+
+
+def receive_file(upload: Any, opening: dict[str, Any]) -> None:
+    from lookup.file_lookups import receive  # which only the process of an upload imports
+
+    receive(upload, opening)
 
 
 def sources_can_be_bound(**kwargs: Any) -> list[CheckMessage]:

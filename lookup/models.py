@@ -1,7 +1,10 @@
-"""What operators have done with sources."""
+"""What operators have done with sources, and the files that they look up."""
 
+from django.conf import settings
 from django.db import models
 from django.utils import timezone
+
+from accounts.models import ApiToken
 
 
 class SourcePause(models.Model):
@@ -31,3 +34,53 @@ class SourceCheck(models.Model):
 
     class Meta:
         default_permissions = ()  # as for SourcePause
+
+
+class FileLookup(models.Model):
+    """A file of numbers that a user of the console has uploaded, to look them up at a token's expense
+    (lookup.file_lookups). Personal data: never in a log or the History."""
+
+    class State(models.TextChoices):
+        CHECKING = "checking", "Being checked"
+        READY = "ready", "Ready to start"
+        RUNNING = "running", "Running"
+        STOPPED = "stopped", "Stopped"
+        DONE = "done", "Done"
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, related_name="+")
+    state = models.CharField(max_length=16, choices=State, default=State.CHECKING)
+    error = models.CharField(max_length=500, blank=True, help_text="Why it stopped.")
+    file_name = models.CharField(max_length=255)
+    columns = models.JSONField(default=list)
+    delimiter = models.CharField(max_length=1)
+    created_at = models.DateTimeField(default=timezone.now)
+    seen_at = models.DateTimeField(default=timezone.now, help_text="When its process was last known to run.")
+    run = models.CharField(max_length=32, blank=True, help_text="Identifies its process.")
+    url = models.CharField(max_length=200, blank=True, help_text="The address of the service that started it.")
+    host = models.CharField(max_length=255, blank=True, help_text="The Host header for that address.")
+
+    class Meta:
+        default_permissions = ("add", "view")
+        verbose_name = "look-up of a file"
+        verbose_name_plural = "look-ups of files"
+
+    def __str__(self) -> str:
+        return f"look-up {self.pk}"
+
+
+class FileLookupRow(models.Model):
+    """A row of the file. `number`: NULL if it has none, for the reason `problem`."""
+
+    lookup = models.ForeignKey(FileLookup, on_delete=models.CASCADE, related_name="rows", db_index=False)
+    line = models.PositiveIntegerField()
+    cells = models.JSONField(default=list)
+    number = models.BigIntegerField(null=True)
+    problem = models.CharField(max_length=200, blank=True)
+    outcome = models.CharField(max_length=16, default="pending", help_text="One of number_file.OUTCOMES.")
+    result = models.JSONField(default=dict, help_text="The number_file.Result of an answer.")
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["lookup", "line"], name="filelookuprow_line")]
+        indexes = [models.Index(fields=["lookup", "number"], name="filelookuprow_number")]

@@ -32,12 +32,14 @@ class Result(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     spam_b: str = ""
 
 
-def result_of(body: Mapping[str, Any]) -> Result:
-    """The result in the body of an answer of the API."""
+def result_of(number: str, body: Mapping[str, Any] | None) -> Result:
+    """The result in the body of an answer of the API; None: the search failed."""
+    if body is None:
+        return Result(number, "failed")
     data = body["data"]
     a, b, outcome = data["source_a"], data["source_b"], "found" if any(data["combined"].values()) else "not_found"
     spam = {True: "true", False: "false"}.get(b.get("spam"), "")
-    return Result(data["phone_number"], outcome, a.get("name", ""), a.get("location", ""), b.get("name", ""), spam)
+    return Result(number, outcome, a.get("name", ""), a.get("location", ""), b.get("name", ""), spam)
 
 
 COLUMNS = Result.__struct_fields__
@@ -79,23 +81,28 @@ class NumberFile:
         writer = csv.writer(output, delimiter=self.delimiter)
         writer.writerow([*self.columns, *COLUMNS])
         for record in self.records:
-            number, cells = record.number, record.cells + [""] * (len(self.columns) - len(record.cells))
-            result = results.get(number) or (Result(number, "pending") if number else INVALID)
+            result = results.get(record.number) or (Result(record.number, "pending") if record.number else INVALID)
             outcomes[result.outcome] += 1
-            writer.writerow([*cells, *map(neutralized, msgspec.structs.astuple(result))])
+            writer.writerow(cells_of(record.cells, len(self.columns), result))
         return outcomes
+
+
+def cells_of(cells: list[str], width: int, result: Result) -> list[str]:
+    """A row of the output. `width`: how many columns the file has."""
+    return [*cells, *[""] * (width - len(cells)), *map(neutralized, msgspec.structs.astuple(result))]
 
 
 @contextmanager
 def open_numbers(
-    path: str, *, column: str | None = None, encoding: str | None = None, region: str | None = None
+    path: str, *, column: str | None = None, region: str | None = None, **opening: Any
 ) -> Iterator[NumberFile]:
     """Open `path`, plain or gzip. `column`: the name of the column of numbers, or its position from 1. `region` (ISO
     3166-1 alpha-2): where numbers without a plus are dialed; without it all numbers begin with their country code.
+    `opening`: options of open_text.
 
     Raises OSError and UnreadableFile, also while the records are read.
     """
-    with open_text(path, encoding=encoding) as file:
+    with open_text(path, **opening) as file:
         line, first = next(((n, text) for n, text in enumerate(file.lines, 1) if text.strip("\ufeff \t\r\n")), (0, ""))
         if UNDECODED.search(first):
             raise UnreadableFile(f"line {line} is {NOT_UTF8}")

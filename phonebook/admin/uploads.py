@@ -90,8 +90,9 @@ class UploadForm(forms.Form):
         super().__init__(*args, **options)
         if self.is_bound:
             del self.fields["file"]  # it comes in parts
-        titles = ((name, each.title) for name, each in self.FORMATS.items())
-        self.fields["format"].choices = [("", "Recognize the format"), *titles]  # type: ignore[attr-defined]
+        if self.FORMATS:
+            titles = ((name, each.title) for name, each in self.FORMATS.items())
+            self.fields["format"].choices = [("", "Recognize the format"), *titles]  # type: ignore[attr-defined]
 
     def clean_encoding(self) -> str:
         encoding: str = self.cleaned_data["encoding"]
@@ -163,9 +164,9 @@ class UploadAdmin(ConsoleAdmin):
         """Of the page: `title`, `intro`, and `command`, which does the same."""
         raise NotImplementedError
 
-    def url_of_checked(self, upload: ImportUpload) -> str | None:
-        """The page of what has taken the file over, if something has."""
-        return None if upload.batch is None else self.url_of(upload.batch)
+    def next_url(self, request: HttpRequest, upload: ImportUpload | None) -> str | None:
+        """The page of what became of the user's file, if that must be seen first."""
+        raise NotImplementedError
 
     def has_upload_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request) and bool(self._kinds(request))
@@ -192,7 +193,7 @@ class UploadAdmin(ConsoleAdmin):
             return self._begin(request, kind)
         uploads.end_killed()
         upload = self._own(request)
-        if upload is not None and (url := self.url_of_checked(upload)):
+        if url := self.next_url(request, upload):
             return redirect(url)
         others = [(each, self.upload_context(request, each)["title"]) for each in kinds if each != kind]
         context: dict[str, Any] = {"form": self.upload_forms[kind](), "others": others}
@@ -290,6 +291,9 @@ class ImportUploadAdmin(UploadAdmin):
         checked = "It is checked first: the next page shows what the import would change, and asks you to confirm."
         title = f"Import {Kind(kind).label.lower()}"
         return {"title": title, "intro": f"{titles}. {checked}", "command": f"import_{kind} FILE"}
+
+    def next_url(self, request: HttpRequest, upload: ImportUpload | None) -> str | None:
+        return self.url_of(upload.batch) if upload is not None and upload.batch is not None else None
 
     def progress_context(self, request: HttpRequest, batch: ImportBatch) -> dict[str, Any]:
         """Of the page of an import, for the user who has uploaded its file, until it has ended."""

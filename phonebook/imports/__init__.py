@@ -12,3 +12,10 @@ data.
 To add a file format, write a reader in `readers/` (`readers/base.py` describes what it yields, and
 `readers/csv_rows.py` has the base of CSV formats) and list it in `formats.py`.
 """
+
+from collections.abc import Callable
+from typing import Any
+
+#: Of uploads that are not imported: kind → what takes the file over, called with the ImportUpload and the options of
+#: open_text. Filled by the apps above.
+CHECKS: dict[str, Callable[[Any, dict[str, Any]], object]] = {}

@@ -5,7 +5,7 @@ import io
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from core import history
 from core.db import fetch
-from phonebook.imports import batches
+from phonebook.imports import CHECKS, batches
 from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import TextFile, open_text
@@ -32,10 +32,6 @@ MAX_UNPACKED_BYTES = 200 * 2**20
 MAX_EXAMPLES = 10
 HEARTBEAT_S = 2.0
 State = ImportUpload.State
-
-#: Of the kinds that are not imports: kind → what takes the file over, called with the upload, whose `preview` it may
-#: set, and the options of open_text. Filled by the apps above.
-CHECKS: dict[str, Callable[[ImportUpload, dict[str, Any]], object]] = {}
 
 
 def process(upload_id: int) -> None:
@@ -60,7 +56,6 @@ def _check(upload: ImportUpload) -> None:
         with _heartbeat(upload) as heartbeat, _host_lock():
             if check := CHECKS.get(upload.kind):
                 check(upload, _opening(upload, heartbeat))
-                counts = {}
             else:
                 on_reject = partial(batches.add_fault, upload)
                 importer = _importer(upload, heartbeat, dry_run=True, on_reject=on_reject, on_compared=on_compared)
@@ -70,6 +65,9 @@ def _check(upload: ImportUpload) -> None:
             upload.parts.all().delete()
             checking.update(state=State.FAILED, error=batches.error_text(error)[:500], faults=upload.faults)
         raise
+    if check:
+        checking.delete()
+        return
     checking.update(state=State.READY, counts=counts, faults=upload.faults, preview=upload.preview)
 
 

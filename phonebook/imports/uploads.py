@@ -1,6 +1,6 @@
 """Files that are uploaded in the console: received in parts, checked by a process of their own
 (phonebook.imports.upload_process), and imported by such a process once their user confirms it. Other apps receive files
-of other kinds by the same steps: their check takes the file over (upload_process.CHECKS).
+of other kinds by the same steps: their check takes the file over (phonebook.imports.CHECKS).
 
 Every step is one guarded UPDATE of the upload's state: of two requests at once, one takes it. The file is stored in the
 database, so that any host can receive a part of it and run its process, and is deleted when the import ends.

@@ -36,6 +36,17 @@ def claims(api_key: str) -> dict[str, Any]:
     return jwt.decode(api_key, options={"verify_signature": False})
 
 
+def test_temporary_jwt_ends_with_the_token_at_the_latest() -> None:
+    issued = issue(days=1)
+    for hours, ends_in in ((2, 2), (48, 24)):
+        key = tokens.temporary_key(token=issued.token, lifetime=timedelta(hours=hours))
+        assert awaited.verify(key).pk == issued.token.pk
+        assert claims(key)["exp"] == pytest.approx(time.time() + ends_in * 3600, abs=60)
+    tokens.revoke(token=issued.token)
+    with pytest.raises(tokens.InvalidToken):
+        awaited.verify(key)
+
+
 def test_issued_jwt_has_only_the_required_claims() -> None:
     issued = issue(days=30)
     assert jwt.get_unverified_header(issued.api_key) == {"alg": "HS256", "typ": "JWT"}

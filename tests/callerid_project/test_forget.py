@@ -36,7 +36,8 @@ def test_output_counts_deletions_without_number_or_name() -> None:
     said = forget("+49 30 2312-5042", OTHER)
     assert said == (
         "Erased 49********42 (DE), 1********42 (US). Deleted: contacts 2 (in address books 0), "
-        "complaint days 0 (subjects 0), rules 0, rows kept to undo imports 0, uploaded files 0. "
+        "complaint days 0 (subjects 0), rules 0, rows kept to undo imports 0, uploaded files 0, "
+        "rows of files to look up 0. "
         "Cleared: imports 0, ledger entries 0, stored answers 0, requests in the request log 0, history entries 0.\n"
     )
     assert not Contact.objects.exists()
@@ -53,6 +54,7 @@ def test_json_output() -> None:
         "import_changes": 0,
         "imports": 0,
         "uploads": 0,
+        "file_lookup_rows": 0,
         "overwritten": None,
         "ledger_entries": 0,
         "stored_answers": 0,

@@ -38,7 +38,7 @@ def prune() -> dict[str, Any]:
 NOTHING = dict.fromkeys(
     (
         *("requests", "idempotency_records", "usage_rows", "notices", "alerts", "alert_mutes", "unknown_charges"),
-        *("complaint_days", "import_rows", "subjects", "cache_versions", "sessions"),
+        *("complaint_days", "file_lookups", "import_rows", "subjects", "cache_versions", "sessions"),
     ),
     0,
 )
@@ -72,6 +72,7 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
         "alert_mutes": 1,
         "unknown_charges": 0,
         "complaint_days": 1,
+        "file_lookups": 0,
         "import_rows": 0,
         "subjects": 0,
         "cache_versions": 1,

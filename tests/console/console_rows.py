@@ -13,7 +13,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from accounts import customer_webhooks, customers, tokens
 from console.models import Invitation
-from lookup.models import SourcePause
+from lookup.models import FileLookup, SourcePause
 from monitoring import notices
 from monitoring.models import AlertRecipient, Incident, Notice, RequestLogEntry, Source
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
@@ -64,6 +64,9 @@ def one_of_each() -> dict[str, Model]:
         "monitoring.alertrecipient": AlertRecipient.objects.create(email="desk@example.org"),
         "monitoring.source": Source.objects.create(hour=now, connector="x", outcome="found", count=1),
         "monitoring.requestlogentry": request,
+        "lookup.filelookup": FileLookup.objects.create(
+            user=user, token=token, state="ready", file_name="numbers.csv", delimiter=","
+        ),
         "phonebook.numberrule": NumberRule.objects.create(number=NUMBER, name="Example Bakery"),
         "phonebook.contact": Contact.objects.create(number=NUMBER, name="Example Bakery"),
         "phonebook.complaintday": ComplaintDay.objects.create(number=NUMBER, source="desk", day=now.date(), total=1),

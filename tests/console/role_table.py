@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from accounts import customers, tokens
 from accounts.models import ApiToken, Customer
+from lookup.models import FileLookup
 from monitoring import mutes
 from monitoring.models import AlertMute, Incident
 from tests.console.console_rows import PAUSED, database, filled
@@ -92,6 +93,13 @@ phonebook.complaintday change          -       -       -        -        yes    
 phonebook.complaintday delete          -       -       -        -        yes       -        yes
 phonebook.complaintday import_file     -       -       -        -        yes       -        yes
 
+lookup.filelookup list                 -       -       -        -        yes       -        yes
+lookup.filelookup upload               -       -       -        -        yes       -        yes
+lookup.filelookup start                -       -       -        -        yes       -        yes
+lookup.filelookup stop                 -       -       -        -        yes       -        yes
+lookup.filelookup download             -       -       -        -        yes       -        yes
+lookup.filelookup discard              -       -       -        -        yes       -        yes
+
 phonebook.importbatch list             -       -       -        -        yes       yes      yes
 phonebook.importbatch undo_import      -       -       -        -        yes       -        yes
 phonebook.importbatch upload           -       -       -        -        yes       -        yes
@@ -162,6 +170,7 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
         "robocalls": 0,
     },
     ("phonebook.complaintday", "change"): {"total": 2},
+    ("lookup.filelookup", "upload"): {"file_name": "numbers.csv", "size": 3},
     ("phonebook.importbatch", "upload"): {"what": "contacts", "file_name": "people.csv", "size": 3},
     ("auth.user", "add"): {"username": "new", "password1": "A long enough one", "password2": "A long enough one"},
     ("auth.user", "change"): {"email": "new@example.org", "is_superuser": "on"},
@@ -178,7 +187,11 @@ OF_THE_SITE = {
     *("invitation", "status", "revenue", "revenue_last_month", "running_out"),
 }
 #: They are about the user's own upload: tests/phonebook/admin/test_uploads.py.
-OF_AN_UPLOAD = {f"phonebook_importbatch_upload_{name}" for name in ("part", "progress", "step")}
+OF_AN_UPLOAD = {
+    *(f"phonebook_importbatch_upload_{name}" for name in ("part", "progress", "step")),
+    *(f"lookup_filelookup_upload_{name}" for name in ("part", "progress", "step")),
+    "lookup_filelookup_progress",  # tests/lookup/admin/test_file_lookups.py
+}
 
 
 def logged_in(role: str, **user: Any) -> Client:
@@ -249,8 +262,13 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield Request("POST", url("changelist"), {"action": verb, "_selected_action": row.pk})
         case "import_file":
             yield Request("GET", url(verb))
-        case "invite" | "upload":
+        case "invite" | "upload" if model != "lookup.filelookup":
             yield from form(url(verb))
+        case "upload" if model == "lookup.filelookup":
+            yield from form(url(verb), token=str(ApiToken.objects.first()))
+        case "stop":
+            FileLookup.objects.filter(pk=row.pk).update(state="running", seen_at=timezone.now())
+            yield from form(url(verb, str(row.pk)))
         case "top_up_selected":
             yield from form(url(verb), tokens=str(row.pk))
         case "top_up" if model == "accounts.customer":

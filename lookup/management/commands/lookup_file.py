@@ -15,15 +15,12 @@ import msgspec
 from django.core.management.base import CommandError, CommandParser
 
 from core import addresses, http, numbers, webhooks
-from core.hashing import keyed_hash
 from core.progress_bar import progress_bar
-from lookup.api_client import TIMEOUT_S, Client, Refused, SearchFailed
+from lookup.api_client import TIMEOUT_S, Client, Refused, search_each
 from lookup.number_file import ANSWERED, COLUMNS, OUTCOMES, Record, Result, open_numbers, result_of
 from phonebook.imports.readers.base import UnreadableFile
 from phonebook.management.import_command import BackgroundCommand
 
-#: The service, or all sources, are down: the next searches would fail too.
-MAX_FAILED_IN_TURN = 5
 _RUN = re.compile(rb"[0-9a-f]{32}")
 _private = partial(os.open, mode=0o600)
 
@@ -73,8 +70,8 @@ class Command(BackgroundCommand):
                     self._show_plan(client, counts, _read(state)[1], options)
                     return
                 with _opened(state) as (journal, run, results):
-                    search = _Search(client, run, results, journal)
-                    stopped = search.run([number for number in counts if number and number not in results])
+                    due = [number for number in counts if number and number not in results]
+                    stopped, balance = _search(client, run, due, results, journal)
                     with _replaced(output) as target, read() as file:
                         outcomes = file.write(target, results)
                     unanswered = outcomes.total() - sum(outcomes[name] for name in ANSWERED)
@@ -85,7 +82,7 @@ class Command(BackgroundCommand):
         except UnreadableFile as error:
             raise CommandError(f"{error}.") from error
         summary = {"rows": counts.total(), "numbers": len(counts.keys() - {""})}
-        summary |= {name: outcomes[name] for name in OUTCOMES} | search.balance
+        summary |= {name: outcomes[name] for name in OUTCOMES} | balance
         shown = (f"{name.replace('_', ' ').capitalize()}: {value:,}." for name, value in summary.items())
         self.write_result(options, summary, " ".join(shown))
         if unanswered:
@@ -133,39 +130,21 @@ def _token(file: str | None) -> str:
     return token
 
 
-class _Search:
-    """`results`: by number; each answer is added to the journal too. `balance`: `credits_remaining` of the last one."""
+def _search(
+    client: Client, run: str, due: list[str], results: dict[str, Result], journal: BinaryIO
+) -> tuple[str, dict[str, int]]:
+    """Add the results of the numbers to `results`, and the answers to the journal. Returns why it stopped early, and
+    `credits_remaining` of the last answer."""
+    balance = {}
 
-    def __init__(self, client: Client, run: str, results: dict[str, Result], journal: BinaryIO) -> None:
-        self._client, self._run, self._results, self._journal = client, run, results, journal
-        self.balance: dict[str, int] = {}
+    def keep(number: str, body: dict[str, Any] | None) -> None:
+        results[number] = result = result_of(number, body)
+        if body:
+            journal.write(msgspec.json.encode(result) + b"\n")
+            balance["credits_remaining"] = body["credits_remaining"]
 
-    def run(self, due: list[str]) -> str:
-        """Search these numbers. Returns why it stopped early, if it did."""
-        failed_in_turn = 0
-        with progress_bar(due, unit=" numbers") as bar:
-            try:
-                for number in bar:
-                    try:
-                        self._search(number)
-                        failed_in_turn = 0
-                    except SearchFailed as error:
-                        self._results[number] = Result(number, "failed")
-                        failed_in_turn += 1
-                        if failed_in_turn == MAX_FAILED_IN_TURN:
-                            return f"{failed_in_turn} searches in turn failed: {error}."
-            except Refused as error:
-                return str(error)
-            except KeyboardInterrupt:
-                return "Interrupted."
-        return ""
-
-    def _search(self, number: str) -> None:
-        # The same key in a repeated run: what an interrupted run has paid for is not paid for again.
-        body = self._client.search(number, key=keyed_hash("lookup_file", f"{self._run}:{number}").hex())
-        self._results[number] = result = result_of(body)
-        self._journal.write(msgspec.json.encode(result) + b"\n")
-        self.balance = {"credits_remaining": body["credits_remaining"]}
+    with progress_bar(due, unit=" numbers") as bar:
+        return search_each(client, run, bar, keep), balance
 
 
 def _read(state: Path) -> tuple[str, dict[str, Result]]:

@@ -1,0 +1,189 @@
+"""Files that users of the console look up at a token's expense: received by the upload of imports, and searched by a
+process of their own.
+
+The process calls the API of the service that started it, with a temporary JWT of the token: each number is charged,
+logged, rate limited and replayed like any other search, also where the rate limit is kept in that service's memory.
+Every step is one guarded UPDATE of the state: of two requests at once, one takes it.
+"""
+
+import csv
+import io
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from itertools import islice
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from django.db import Error, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from accounts import tokens
+from accounts.models import ApiToken
+from core import addresses, background_process, history, http
+from lookup import api_client
+from lookup.models import FileLookup, FileLookupRow
+from lookup.number_file import COLUMNS, Record, Result, cells_of, open_numbers, result_of
+from phonebook.imports.readers.base import UnreadableFile
+from phonebook.imports.upload_process import Heartbeat
+from phonebook.imports.uploads import HEARTBEAT_TIMEOUT
+from phonebook.models import ImportUpload
+
+#: Of ImportUpload.
+KIND = "lookup"
+MAX_ROWS = 100_000
+#: How long file and results are kept after the last step.
+KEPT = timedelta(days=7)
+#: A key is made for each search, which may have to wait for the rate limit, an hour at most.
+KEY_LIFETIME = timedelta(hours=2)
+_BATCH = 1_000
+State = FileLookup.State
+
+
+class WrongState(ValueError):
+    """The look-up cannot do this now; the message is for people."""
+
+
+def receive(upload: ImportUpload, opening: dict[str, Any]) -> None:
+    """Take the file of an upload over. Raises UnreadableFile."""
+    chosen = {name: upload.options.get(name) for name in ("column", "region")}
+    with open_numbers(upload.file_name, **chosen, **opening) as file:
+        made = FileLookup(user=upload.user, token_id=upload.options["token"], file_name=upload.file_name)
+        made.columns, made.delimiter = [_text(name) for name in file.columns], file.delimiter
+        made.save()
+        rows = (_row(made, record) for record in islice(file.records, MAX_ROWS))
+        try:
+            while batch := list(islice(rows, _BATCH)):
+                FileLookupRow.objects.bulk_create(batch)
+            if next(file.records, None) is not None:
+                raise UnreadableFile(f"the file has more than {MAX_ROWS:,} rows: use the command lookup_file")
+        except BaseException:
+            made.delete()
+            raise
+    FileLookup.objects.filter(pk=made.pk).update(state=State.READY, seen_at=timezone.now())
+
+
+def _text(cell: str) -> str:
+    return cell.replace("\0", "")  # PostgreSQL's texts have none
+
+
+def _row(made: FileLookup, record: Record) -> FileLookupRow:
+    cells, number = [_text(cell) for cell in record.cells], int(record.number) if record.number else None
+    values = {"line": record.line, "cells": cells, "number": number, "problem": record.problem}
+    return FileLookupRow(lookup=made, **values, outcome="pending" if number else "invalid")
+
+
+def start(lookup: FileLookup, *, url: str, host: str) -> None:
+    """Search what has no answer yet. `url` and `host`: where the service that starts it is reached, and its name.
+    Raises WrongState."""
+    run = uuid4().hex
+    waiting = FileLookup.objects.filter(pk=lookup.pk, state__in=(State.READY, State.STOPPED))
+    values = {"state": State.RUNNING, "error": "", "seen_at": timezone.now(), "run": run, "url": url, "host": host}
+    if not waiting.update(**values):
+        raise WrongState("It runs already, or was deleted.")
+    transaction.on_commit(partial(background_process.start, "process_lookup", str(lookup.pk), run))
+
+
+def stop(lookup: FileLookup) -> None:
+    """Its process ends at its next heartbeat. Raises WrongState."""
+    if not FileLookup.objects.filter(pk=lookup.pk, state=State.RUNNING).update(state=State.STOPPED, error="Stopped."):
+        raise WrongState("It does not run.")
+
+
+def discard(lookup: FileLookup) -> None:
+    """Delete file and answers. Raises WrongState while it runs."""
+    if not FileLookup.objects.filter(~Q(state=State.RUNNING), pk=lookup.pk).delete()[0]:
+        raise WrongState("It runs: stop it first.")
+
+
+def process(lookup_id: int, run: str) -> None:
+    """Search what has no answer yet, unless it was stopped, or started again, since. What happens is recorded."""
+    running = FileLookup.objects.filter(pk=lookup_id, state=State.RUNNING, run=run)
+    lookup = running.select_related("user").first()
+    if lookup is None:
+        return
+    stopped = "Interrupted."
+    try:
+        with Heartbeat(running):
+            stopped = _search(lookup)
+    except Exception as error:
+        stopped = f"{type(error).__name__}."
+        raise
+    finally:
+        with suppress(Error):
+            running.update(state=State.STOPPED if stopped else State.DONE, error=stopped, seen_at=timezone.now())
+
+
+def _search(lookup: FileLookup) -> str:
+    """Returns why it stopped early, if it did."""
+
+    def keep(number: str, body: dict[str, Any] | None) -> None:
+        result = result_of(number, body)
+        values = {"outcome": result.outcome, "result": msgspec.to_builtins(result)}
+        lookup.rows.filter(number=int(number)).update(**values)
+
+    policy = addresses.policy_for(lookup.url, private_network=True)
+    with http.Session(lookup.url, policy, timeout_s=api_client.TIMEOUT_S) as session:
+        client = api_client.Client(session, lookup.url, Host=lookup.host)
+
+        def due() -> Iterator[str]:
+            for number in list(unanswered(lookup)):
+                if not lookup.rows.filter(number=number).exists():  # erased meanwhile
+                    continue
+                token = ApiToken.objects.get(pk=lookup.token_id)  # it may be rotated meanwhile
+                client.token = tokens.temporary_key(token=token, lifetime=KEY_LIFETIME)
+                yield str(number)
+
+        return api_client.search_each(client, f"console {lookup.pk} {lookup.created_at}", due(), keep)
+
+
+def unanswered(lookup: FileLookup) -> QuerySet:
+    """The numbers to search, each once."""
+    rows = lookup.rows.filter(outcome__in=("pending", "failed"))
+    return rows.order_by("number").values_list("number", flat=True).distinct()
+
+
+def csv_lines(lookup: FileLookup) -> Iterator[str]:
+    """The output, in parts: the file's columns, and number_file.COLUMNS."""
+    rows, line = [[*lookup.columns, *COLUMNS]], 0
+    while rows:
+        text = io.StringIO()
+        csv.writer(text, delimiter=lookup.delimiter).writerows(rows)
+        yield text.getvalue()
+        found = list(lookup.rows.filter(line__gt=line).order_by("line")[:_BATCH])
+        rows = [cells_of(row.cells, len(lookup.columns), result(row)) for row in found]
+        line = found[-1].line if found else line
+
+
+def result(row: FileLookupRow) -> Result:
+    number = str(row.number or "")
+    return msgspec.convert(row.result, Result) if row.result else Result(number, row.outcome)
+
+
+def record(lookup: FileLookup, user: Any, message: str) -> None:
+    """In the History, without the file's name."""
+    history.record(action=history.Action.LOOKUP, target=lookup, message=message, user=user)
+
+
+def end_killed() -> None:
+    """Look-ups whose process was killed have stopped."""
+    working, before = (State.RUNNING, State.CHECKING), timezone.now() - HEARTBEAT_TIMEOUT
+    killed = FileLookup.objects.filter(state__in=working, seen_at__lt=before)
+    if killed.exists():  # a progress bar asks every 2 s
+        killed.filter(state=State.RUNNING).update(state=State.STOPPED, error="Interrupted.")
+        killed.filter(state=State.CHECKING).delete()
+
+
+def prune() -> int:
+    """Delete those that ended, or were uploaded, before KEPT. Returns how many."""
+    end_killed()
+    old = FileLookup.objects.filter(~Q(state=State.RUNNING), seen_at__lt=timezone.now() - KEPT)
+    return old.delete()[1].get("lookup.FileLookup", 0)
+
+
+def erase(erased: Collection[str]) -> int:
+    """Delete the rows with these numbers. Returns how many."""
+    return FileLookupRow.objects.filter(number__in=map(int, erased)).delete()[0]
