@@ -58,12 +58,7 @@ class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
         other = {"autocomplete": "off", "data-suggest": url, "placeholder": placeholder}
         new_name = _name_to_create(value) if can_create else None
         context = super().get_context(name, new_name or value, {**(attrs or {}), **own, **other})
-        own_context = {
-            "can_create": can_create,
-            "new_name": new_name,
-            "value_to_create": value,
-            "suggested": self.suggested,
-        }
+        creation = {"can_create": can_create, "new_name": new_name, "value_to_create": value}
         return {**context, **creation, "suggested": self.suggested}
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
