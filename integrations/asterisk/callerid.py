@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
 """An AGI script for Asterisk: the caller's name in CALLERID(name), and CALLERID_SPAM=yes for a spam caller.
 
-It needs Python 3.9 or newer and nothing else. Its protocol is tested (stdin, stdout and HTTP, with a program in
-Asterisk's place), but it has not been run by Asterisk, of which Debian 12 has no package. docs/telephone-systems.md
-describes the installation.
+It needs Python 3.9 or newer and nothing else. docs/telephone-systems.md describes the installation.
 
 Settings come from Asterisk's environment: CALLERID_TOKEN, CALLERID_URL and those in that page.
 

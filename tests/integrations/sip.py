@@ -1,4 +1,4 @@
-"""Calls over real sockets: SIPp as the caller and as the telephone system, with Kamailio between them."""
+"""Calls over real sockets: SIPp as the caller and as the telephone, with Kamailio or another server between them."""
 
 import os
 import re
@@ -31,28 +31,16 @@ def binary(name: str) -> str:
     return found
 
 
-class Kamailio(Server):
-    """The shipped configuration, unchanged. `settings`: its environment, without `CALLERID_`; `define`: as of `-A`."""
+class SipServer(Server):
+    """A SIP server on a UDP port. `settings`: its environment, without `CALLERID_`."""
 
-    def __init__(self, define: Sequence[str] = (), **settings: str) -> None:
+    def __init__(self, **settings: str) -> None:
         super().__init__()
-        self._binary = binary("kamailio")
-        self._define = [f"-A{definition}" for definition in define]
-        self._settings = [f"CALLERID_{name}={value}" for name, value in settings.items()]
+        self.settings = [f"CALLERID_{name}={value}" for name, value in settings.items()]
 
     @property
     def url(self) -> str:
         return f"sip:127.0.0.1:{self.port}"
-
-    def command(self) -> list[str]:
-        return [
-            *("env", *self._settings, self._binary, "-DD", "-E", "-f", str(CONFIGURATION), *self._define),
-            *("-l", f"udp:127.0.0.1:{self.port}", "-Y", str(self.directory)),
-        ]
-
-    def check(self) -> subprocess.CompletedProcess[str]:
-        """What `kamailio -c` says about the configuration."""
-        return subprocess.run([*self.command(), "-c"], capture_output=True, text=True, check=False)
 
     def require_answer(self) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -85,6 +73,25 @@ class Kamailio(Server):
                 self.process.wait(20)
             except subprocess.TimeoutExpired:
                 self.kill()
+
+
+class Kamailio(SipServer):
+    """The shipped configuration, unchanged. `define`: as of `-A`."""
+
+    def __init__(self, define: Sequence[str] = (), **settings: str) -> None:
+        super().__init__(**settings)
+        self._binary = binary("kamailio")
+        self._define = [f"-A{definition}" for definition in define]
+
+    def command(self) -> list[str]:
+        return [
+            *("env", *self.settings, self._binary, "-DD", "-E", "-f", str(CONFIGURATION), *self._define),
+            *("-l", f"udp:127.0.0.1:{self.port}", "-Y", str(self.directory)),
+        ]
+
+    def check(self) -> subprocess.CompletedProcess[str]:
+        """What `kamailio -c` says about the configuration."""
+        return subprocess.run([*self.command(), "-c"], capture_output=True, text=True, check=False)
 
 
 @dataclass(frozen=True)
@@ -253,7 +260,7 @@ class Network:
     def url(self) -> str:
         return f"sip:127.0.0.1:{self.system.port}"
 
-    def start(self, proxy: Kamailio, numbers: Sequence[str], steps: str, *arguments: str) -> Sipp:
+    def start(self, proxy: SipServer, numbers: Sequence[str], steps: str, *arguments: str) -> Sipp:
         """A SIPp that calls from each of the numbers."""
         self._callers += 1
         name = f"caller-{self._callers}"
@@ -262,7 +269,7 @@ class Network:
         more = ("-inf", str(fields), "-m", str(len(numbers)), *arguments)
         return Sipp(self._directory, name, steps, f"127.0.0.1:{proxy.port}", *more)
 
-    def call(self, proxy: Kamailio, *numbers: str, steps: str = "", arguments: Sequence[str] = ()) -> list[Call]:
+    def call(self, proxy: SipServer, *numbers: str, steps: str = "", arguments: Sequence[str] = ()) -> list[Call]:
         """Call from each of the numbers; every call is answered and ended in order."""
         caller = self.start(proxy, numbers, steps or Caller().call(), *arguments)
         caller.require_success()
