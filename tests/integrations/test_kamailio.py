@@ -295,7 +295,7 @@ def test_retransmitted_invite_is_searched_once(network: Network, proxy: StartPro
     assert len(_invites(running, sent=True)) == 4
     assert len(_invites(network.system, sent=False)) == 1
     assert len(http.bodies) == 1
-    assert "ERROR" not in kamailio.log()
+    assert not [line for line in kamailio.log().splitlines() if "ERROR" in line and "timed out" not in line]
 
 
 def _invites(sipp: Sipp, *, sent: bool) -> list[Message]:
@@ -356,7 +356,7 @@ def test_cancelled_call_does_not_ring(network: Network, proxy: StartProxy, vendo
     while not changes(calls[-1]):  # with a name, it was searched: the search before it has ended
         calls += network.call(kamailio, NUMBER)
     assert len(_invites(network.system, sent=False)) == len(calls)
-    assert "ERROR" not in kamailio.log()
+    assert not [line for line in kamailio.log().splitlines() if "ERROR" in line and "timed out" not in line]
 
 
 def test_calls_beyond_the_limit_of_searches_pass(network: Network, proxy: StartProxy, vendor: StartVendor) -> None:
