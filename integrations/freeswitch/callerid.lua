@@ -4,8 +4,7 @@
 --   fs_cli -x "lua callerid.lua check"                  says what is wrong with address, token or credits
 --
 -- Sets effective_caller_id_name and, for a spam caller, caller_spam=yes and the header X-Caller-Spam of the outgoing INVITE.
--- It is tested with Lua 5.4 and a program in FreeSWITCH's place that calls over HTTP; it has not been run by FreeSWITCH, of
--- which Debian 12 has no package. docs/telephone-systems.md describes the installation.
+-- docs/telephone-systems.md describes the installation.
 --
 -- mod_curl logs what it sends, the API token included, at level debug, and follows redirects: use the service's own URL.
 
@@ -126,7 +125,8 @@ local function identify()
         session:execute("export", "nolocal:sip_h_X-Caller-Spam=yes")
     end
     if name ~= "" then
-        session:setVariable("effective_caller_id_name", name)
+        -- mod_sofia takes the name for an address: it would remove what is before "/" or ":" and after "@".
+        session:setVariable("effective_caller_id_name", (name:gsub("[/:@]", " "):gsub(" +", " "):gsub("^ ", ""):gsub(" $", "")))
     end
 end
 

@@ -30,7 +30,7 @@ def test_scripts_show_names_that_the_service_finds(serve: Callable[..., Service]
         ]
     first, again = test_freeswitch.run(service.url, [NUMBER, NUMBER], TOKEN=key)
     assert first == again
-    assert first["variables"] == {"caller_spam": "yes", "effective_caller_id_name": f"Spam: {NAME}"}
+    assert first["variables"] == {"caller_spam": "yes", "effective_caller_id_name": f"Spam {NAME}"}
     assert first["executed"] == [test_freeswitch.UNSET, "export nolocal:sip_h_X-Caller-Spam=yes"]
     first, again = test_freepbx.run(service.url, [NUMBER, NUMBER], TOKEN=key)
     assert first == again == {"name": NAME, "spam": [True, 3], "printed": ["OK, 1 credits left"]}
