@@ -71,9 +71,14 @@ def test_check_reads_a_file_of_settings(vendor: StartVendor, tmp_path: Path) -> 
 
 def test_docs_list_what_the_checks_say() -> None:
     page = (plugin.ROOT / "docs" / "telephone-systems.md").read_text(encoding="utf-8")
-    sources = [path for path in SCRIPT.parent.rglob("*") if path.suffix in (".py", ".lua", ".module", ".cfg", ".sh")]
+    sources = [
+        path
+        for path in SCRIPT.parent.rglob("*")
+        if path.suffix in (".py", ".lua", ".module", ".cfg", ".sh", ".json", ".yaml")
+    ]
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    said = re.findall(r"""(?:NoAnswer\(|reason = |Exception\(|no name, |finish 1 )["']?([\w ]+)["'\\]""", text)
+    before = r"(?:NoAnswer\(|reason = |Exception\(|no name, |finish 1 |said = |return )"
+    said = re.findall(before + r"""\\?["']?([A-Za-z]\w* [\w ]+)["'\\]""", text)
     assert {
         "no answer in time",
         "mod_curl is not loaded",
