@@ -42,6 +42,7 @@ def set_up(page: Page) -> list[str]:
         if password != PASSWORD:
             expect(page.get_by_text("This password is not correct")).to_be_visible()
             look_at(page, "two-factor-set-up-refused")
+    expect(page.get_by_text("Two-factor authentication is on.")).to_be_visible()
     codes = page.get_by_label("Recovery codes").inner_text().split()
     look_at(page, "two-factor-recovery-codes")
     page.get_by_role("link", name="I have made a copy").click()
@@ -66,6 +67,7 @@ def test_two_factor_authentication_from_set_up_to_removal(
 
     login(page, NAME)
     expect(page).to_have_url(re.compile("/admin/second-factor/verify/"))
+    expect(page.get_by_label("Code", exact=True)).to_be_focused()
     look_at(page, "two-factor-verify")
     page.get_by_label("Code", exact=True).fill("000000")
     page.get_by_role("button", name="Continue").click()
