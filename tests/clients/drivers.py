@@ -45,7 +45,7 @@ class Search:
 @dataclass
 class Outcome:
     """`result`: with the names of the OpenAPI document, without what is absent. `error`: the class; `shown`: all that a
-    program may print of the error and the client."""
+    program may print of the error and the client; `frames`: its traceback in the package, with local variables."""
 
     result: dict[str, Any] = field(default_factory=dict)
     error: str = ""
@@ -55,6 +55,7 @@ class Outcome:
     request_id: str | None = None
     retry_after: int | None = None
     shown: str = ""
+    frames: str = ""
 
 
 def python(searches: Sequence[Search]) -> list[Outcome]:
@@ -92,7 +93,15 @@ def _success(result: callerid_client.SearchResult) -> Outcome:
 
 def _failure(error: callerid_client.CallerIdError, client: object) -> Outcome:
     name, shown = type(error).__name__, "".join(traceback.format_exception(error)) + repr((error, vars(error), client))
-    return Outcome({}, name, str(error), error.detail, error.status, error.request_id, error.retry_after, shown)
+    fields = (name, str(error), error.detail, error.status, error.request_id, error.retry_after, shown)
+    return Outcome({}, *fields, frames_below(error))
+
+
+def frames_below(error: Exception) -> str:
+    """The error as error reports have it: with local variables, of all functions below the one that caught it."""
+    assert error.__traceback__
+    below = error.__traceback__.tb_next
+    return "".join(traceback.TracebackException(type(error), error, below, capture_locals=True).format())
 
 
 def javascript(searches: Sequence[Search]) -> list[Outcome]:

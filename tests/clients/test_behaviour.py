@@ -146,6 +146,7 @@ def test_client_does_what_the_docs_say(runs: Callable[[str], dict[str, Run]], cl
     assert bool(outcome.result) == (not expected.error)
     for secret in (TOKEN, NUMBER):
         assert secret not in outcome.shown
+    assert TOKEN not in outcome.frames
     for body in run.server.bodies:
         assert json.loads(body) == {"api_key": TOKEN, "query": NUMBER}
     heads = [head.decode() for head in run.server.heads]

@@ -19,6 +19,7 @@ import trustme
 import callerid_client
 from callerid_client import AsyncClient, CallerIdError, Client
 from tests import upstream
+from tests.clients.drivers import frames_below
 from tests.examples.cases import NUMBER, OK
 from tests.upstream import Conversation, Upstream
 
@@ -42,7 +43,7 @@ def test_invalid_base_url_is_refused(base_url: str) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"token": ""}, {"attempts": 0}, {"attempt_timeout_s": 0}, {"total_timeout_s": float("inf")}],
+    [{"token": ""}, {"token": b"a.b.c"}, {"attempts": 0}, {"attempt_timeout_s": 0}, {"total_timeout_s": float("inf")}],
 )
 def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must"):
@@ -57,6 +58,26 @@ def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
 def test_invalid_headers_are_refused(options: dict[str, str]) -> None:
     with Client("http://127.0.0.1:1", TOKEN) as client, pytest.raises(ValueError, match="must be 1 to"):
         client.search(NUMBER, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [
+        ({"base_url": "example.org"}, {}),
+        ({"attempts": 0}, {}),
+        ({}, {"idempotency_key": ""}),
+        ({}, {"request_id": ""}),
+        ({}, {"number": b"12125550142"}),
+    ],
+)
+def test_no_frame_of_an_invalid_argument_has_the_token(options: dict[str, Any], arguments: dict[str, Any]) -> None:
+    token = "eyJhbGciOiJIUzI1NiJ9.e30.c2ln"
+    options = {"base_url": "http://127.0.0.1:1", "token": token, **options}
+    with pytest.raises((ValueError, TypeError)) as caught, Client(**options) as client:
+        client.search(**{"number": NUMBER, **arguments})
+    frames = frames_below(caught.value)
+    assert "_client.py" in frames
+    assert token not in frames
 
 
 def test_threads_share_connections(vendor: Callable[..., Upstream]) -> None:
@@ -124,9 +145,10 @@ def test_close_ends_a_search_in_progress(vendor: Callable[..., Upstream]) -> Non
 
 def test_client_that_is_not_closed_ends_its_thread(vendor: Callable[..., Upstream]) -> None:
     client = Client(vendor(upstream.raw(b"", 400, "Connection: close\r\n")).url, TOKEN)
+    before = set(threading.enumerate())  # with those of clients that other tests have just closed
     with pytest.raises(CallerIdError):
         client.search(NUMBER)
-    (thread,) = [thread for thread in threading.enumerate() if thread.name == "callerid-client"]
+    (thread,) = [thread for thread in set(threading.enumerate()) - before if thread.name == "callerid-client"]
     del client
     gc.collect()  # the error's traceback
     thread.join(60)

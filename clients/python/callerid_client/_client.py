@@ -48,12 +48,13 @@ class _Core:
         together with the waits between them. `ssl_context`: to verify the service by, instead of the system's
         certificates.
         """
+        self._token = token
+        del token  # error reports that include local variables, such as Sentry's, must not have it
         self._url = _endpoint(base_url)
-        if not token:
-            raise ValueError("token must not be empty")
+        if not isinstance(self._token, str) or not self._token:
+            raise ValueError("token must be a string, and not empty")
         if attempts < 1 or not all(0 < limit < math.inf for limit in (attempt_timeout_s, total_timeout_s)):
             raise ValueError("attempts must be at least 1, and time limits finite numbers of seconds above 0")
-        self._token = token
         self._attempts = attempts
         self._attempt_timeout_s = attempt_timeout_s
         self._total_timeout_s = total_timeout_s
@@ -70,9 +71,12 @@ class _Core:
         request = self._request(number, str(uuid.uuid4()) if idempotency_key is None else idempotency_key, request_id)
         attempt = 1
         while True:
+            timeout_s = min(self._attempt_timeout_s, deadline - time.monotonic())
             try:
-                response, body = await self._attempt(request, min(self._attempt_timeout_s, deadline - time.monotonic()))
-                return self._classify(number, response, body)
+                answer = self._classify(number, *await self._attempt(request, timeout_s))
+                if isinstance(answer, SearchResult):
+                    return answer
+                raise answer
             except errors.CallerIdError as error:
                 wait_s = _wait_s(error)
                 if wait_s is None or attempt == self._attempts or time.monotonic() + wait_s >= deadline:
@@ -93,7 +97,8 @@ class _Core:
             if not re.fullmatch(REQUEST_ID, request_id):
                 raise ValueError("request_id must be 1 to 64 characters of A-Z a-z 0-9 . _ -")
             headers["X-Request-ID"] = request_id
-        content = json.dumps({"api_key": self._token, "query": number})
+        query = json.dumps(number)  # on its own: the frames of its TypeError must not have the token
+        content = f'{{"api_key": {json.dumps(self._token)}, "query": {query}}}'
         return httpx2.Request("POST", self._url, headers=headers, content=content)
 
     async def _attempt(self, request: httpx2.Request, timeout_s: float) -> tuple[httpx2.Response, bytes]:
@@ -113,14 +118,18 @@ class _Core:
         except (httpx2.RequestError, OSError) as error:
             raise errors.Unreachable(f"No response: {type(error).__name__}") from error
 
-    def _classify(self, number: str, response: httpx2.Response, body: bytes) -> SearchResult:
-        """The result. Raises the error that the response stands for."""
+    def _reveals(self, text: str, number: str) -> bool:
+        """Whether the text has the token or the number. The service echoes neither, but another server might."""
+        return any(len(secret) >= 7 and secret in text for secret in (self._token, str(number)))
+
+    def _classify(self, number: str, response: httpx2.Response, body: bytes) -> SearchResult | errors.CallerIdError:
+        """The result, or the error that the response stands for.
+
+        The caller raises the error, so that its traceback has no frame with a body that echoes the token.
+        """
         status, headers = response.status_code, response.headers
-        # The service echoes neither, but another server might.
-        secrets = [text for text in (self._token, str(number)) if len(text) >= 7]
         text = headers.get("X-Request-ID", "")
-        is_id = re.fullmatch(REQUEST_ID, text) and not any(secret in text for secret in secrets)
-        request_id = text if is_id else None
+        request_id = text if re.fullmatch(REQUEST_ID, text) and not self._reveals(text, number) else None
         try:
             document = json.loads(body)
         except (ValueError, RecursionError):
@@ -129,7 +138,7 @@ class _Core:
             try:
                 known = read_fields(SearchResponse, document)
             except ValueError as error:
-                raise errors.InvalidAnswer(f"Not a search response: {error}", status, request_id) from None
+                return errors.InvalidAnswer(f"Not a search response: {error}", status, request_id)
             remaining = re.search(";r=([0-9]{1,9})", headers.get("RateLimit", ""))
             return SearchResult(
                 **known,
@@ -139,14 +148,14 @@ class _Core:
                 outcomes=dict(re.findall('(source_[ab]);desc="([a-z-]+)"', headers.get("Server-Timing", ""))),
             )
         detail = document.get("detail") if isinstance(document, dict) else None
-        if not isinstance(detail, str) or any(secret in detail for secret in secrets):
+        if not isinstance(detail, str) or self._reveals(detail, number):
             detail = http.client.responses.get(status, "Unknown status")
         retry_after = None
         if status in (429, 503):
             text = headers.get("Retry-After", "")
             retry_after = int(text) if re.fullmatch("[0-9]{1,9}", text) else 1
         of_hundred = {4: errors.InvalidRequest, 5: errors.ServiceFailed}.get(status // 100, errors.InvalidAnswer)
-        raise ERRORS.get(status, of_hundred)(detail, status, request_id, retry_after)
+        return ERRORS.get(status, of_hundred)(detail, status, request_id, retry_after)
 
 
 def _endpoint(base_url: str) -> httpx2.URL:

@@ -1,4 +1,4 @@
-"""What a search raises. No message, attribute or representation has the token or the number."""
+"""What a search raises. No message or attribute has the token or the number."""
 
 
 class CallerIdError(Exception):
