@@ -9,8 +9,8 @@ import os
 import pickle
 import ssl
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -141,6 +141,27 @@ def test_close_ends_a_search_in_progress(vendor: Callable[..., Upstream]) -> Non
     client.close()
     with pytest.raises(RuntimeError, match="closed"):
         client.search(NUMBER)
+
+
+def test_close_ends_a_search_that_is_just_being_sent(
+    vendor: Callable[..., Upstream], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(vendor(upstream.hangs).url, TOKEN, attempt_timeout_s=60, total_timeout_s=60)
+    schedule = asyncio.run_coroutine_threadsafe
+    closing = threading.Thread(target=client.close)
+
+    def schedule_during_close(coroutine: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> Future[Any]:
+        monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", schedule)
+        closing.start()
+        for thread in threading.enumerate():
+            if thread.name == "callerid-client":
+                thread.join(0.5)  # it ends only if `close` does not wait for this search
+        return schedule(coroutine, loop)
+
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", schedule_during_close)
+    with pytest.raises(RuntimeError, match="The client has been closed"):
+        client.search(NUMBER)
+    closing.join()
 
 
 def test_client_that_is_not_closed_ends_its_thread(vendor: Callable[..., Upstream]) -> None:

@@ -219,8 +219,9 @@ class Client(_Core):
 
     def search(self, number: str, *, idempotency_key: str | None = None, request_id: str | None = None) -> SearchResult:
         """Who `number` is: country code and number, digits only. Arguments and errors as of `AsyncClient.search`."""
-        loop = self._running_loop()
-        future = asyncio.run_coroutine_threadsafe(self._search(number, idempotency_key, request_id), loop)
+        with self._lock:  # so that `close`, which comes before or after, refuses or cancels it
+            loop = self._running_loop()
+            future = asyncio.run_coroutine_threadsafe(self._search(number, idempotency_key, request_id), loop)
         try:
             return future.result()
         except concurrent.futures.CancelledError:
@@ -244,16 +245,16 @@ class Client(_Core):
         await self._connections.aclose()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._is_closed:
-                raise RuntimeError("The client has been closed")
-            if self._loop is None or self._pid != os.getpid():
-                if self._loop is not None:  # a fork shares the connections, and has not the thread
-                    self._connections = self._connect()
-                self._pid, self._loop = os.getpid(), asyncio.new_event_loop()
-                threading.Thread(target=_run, args=(self._loop,), name="callerid-client", daemon=True).start()
-                self._stop = weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
-            return self._loop
+        """The loop of this process, started if necessary. Raises RuntimeError after `close`. The caller has `_lock`."""
+        if self._is_closed:
+            raise RuntimeError("The client has been closed")
+        if self._loop is None or self._pid != os.getpid():
+            if self._loop is not None:  # a fork shares the connections, and has not the thread
+                self._connections = self._connect()
+            self._pid, self._loop = os.getpid(), asyncio.new_event_loop()
+            threading.Thread(target=_run, args=(self._loop,), name="callerid-client", daemon=True).start()
+            self._stop = weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
+        return self._loop
 
     def __enter__(self) -> Self:
         return self
