@@ -190,6 +190,34 @@ def test_client_searches_after_a_fork(vendor: Callable[..., Upstream]) -> None:
     assert server.connections == 2
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_fork_while_another_client_starts_its_thread(
+    vendor: Callable[..., Upstream], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starting, forked = threading.Event(), threading.Event()
+    new_event_loop, parent = asyncio.new_event_loop, os.getpid()
+
+    def starts_during_fork() -> asyncio.AbstractEventLoop:
+        if os.getpid() == parent:
+            starting.set()
+            forked.wait()
+        return new_event_loop()
+
+    monkeypatch.setattr(asyncio, "new_event_loop", starts_during_fork)
+    url = vendor(OK).url
+    with Client(url, TOKEN) as client, Client(url, TOKEN) as other, ThreadPoolExecutor(1) as pool:
+        search = pool.submit(other.search, NUMBER)
+        starting.wait()
+        process = multiprocessing.get_context("fork").Process(
+            target=lambda: os._exit(client.search(NUMBER).credits_remaining), daemon=True
+        )
+        process.start()
+        forked.set()
+        process.join(30)
+        assert process.exitcode == 9
+        assert search.result().credits_remaining == 9
+
+
 def test_own_certificate_authority(vendor: Callable[..., Upstream]) -> None:
     authority = trustme.CA()
     tls, trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()

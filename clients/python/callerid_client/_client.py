@@ -212,7 +212,7 @@ class Client(_Core):
     a server that sends one byte at a time. It is a context manager; otherwise call `close`.
     """
 
-    _lock = threading.Lock()
+    _lock = threading.Lock()  # of all clients, so that `_renew_lock` reaches it
     _loop: asyncio.AbstractEventLoop | None = None
     _pid = 0
     _is_closed = False
@@ -266,3 +266,12 @@ class Client(_Core):
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     with contextlib.closing(loop):
         loop.run_forever()
+
+
+def _renew_lock() -> None:
+    """In the child of a fork: a thread that held the lock does not exist there, and would never release it."""
+    Client._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_renew_lock)
