@@ -8,6 +8,7 @@ const VERSION = "1.0.0";
 const RETRY_WAIT_MS = 200;
 /** Of a response's body. The service's own have less than 2 KiB. */
 const MAX_BODY_BYTES = 65_536;
+const IDEMPOTENCY_KEY = /^[!-~]{1,255}$/;
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/;
 
 /** The members of a response with their types, as the OpenAPI document has them; `?`: absent when unknown. */
@@ -82,7 +83,7 @@ export class Client {
   }
 
   #request(number, idempotencyKey, requestId) {
-    if (!/^[!-~]{1,255}$/.test(idempotencyKey)) {
+    if (!isText(idempotencyKey, IDEMPOTENCY_KEY)) {
       throw new TypeError("idempotencyKey must be 1 to 255 visible ASCII characters");
     }
     const headers = {
@@ -92,7 +93,9 @@ export class Client {
       "User-Agent": `callerid-client-javascript/${VERSION}`,
     };
     if (requestId !== undefined) {
-      if (!REQUEST_ID.test(requestId)) throw new TypeError("requestId must be 1 to 64 characters of A-Z a-z 0-9 . _ -");
+      if (!isText(requestId, REQUEST_ID)) {
+        throw new TypeError("requestId must be 1 to 64 characters of A-Z a-z 0-9 . _ -");
+      }
       headers["X-Request-ID"] = requestId;
     }
     // A redirect would send the token elsewhere.
@@ -203,5 +206,6 @@ function read(shape, document, path) {
   return found;
 }
 
+const isText = (value, pattern) => typeof value === "string" && pattern.test(value);
 const isA = (type, value) => (type === "integer" ? Number.isInteger(value) : typeof value === type);
 const camelCase = (name) => name.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase());

@@ -54,8 +54,9 @@ def test_invalid_arguments_are_refused() -> None:
     arguments += [["https://example.org", token] for token in (None, "", 7)]
     limits = [{"attempts": 0}, {"attempts": 1.5}, {"attemptTimeoutMs": 0}, {"totalTimeoutMs": 2**31}]
     arguments += [["https://example.org", "a.b.c", options] for options in limits]
-    searches = [{"idempotencyKey": key} for key in ("", "a b", "a\r\nb", "é", "x" * 256)]
-    searches += [{"requestId": name} for name in ("", "a b", "a\n", "x" * 65)]
+    not_strings: list[object] = [None, ["a"], 7]
+    searches = [{"idempotencyKey": key} for key in ("", "a b", "a\r\nb", "é", "x" * 256, *not_strings)]
+    searches += [{"requestId": name} for name in ("", "a b", "a\n", "x" * 65, *not_strings)]
     code = """
         const refusals = [];
         const attempt = async (action) => refusals.push(await action().then(() => "none", (error) => error.name));
