@@ -86,7 +86,7 @@ export class Client {
 export class CallerIdError extends Error {
   /** One sentence, the service's own where it answered. */
   readonly detail: string;
-  /** Of the response; undefined without one. */
+  /** Of the response; absent without one. */
   readonly status?: number;
   /** By which the operator finds the request. */
   readonly requestId?: string;

@@ -28,7 +28,7 @@ export class CallerIdError extends Error {
     const message = `${status ? `${status} ` : ""}${detail}${requestId ? ` (request ${requestId})` : ""}`;
     super(message, cause && { cause });
     this.name = new.target.name;
-    Object.assign(this, { detail, status, requestId, retryAfter });
+    Object.assign(this, present({ detail, status, requestId, retryAfter }));
   }
 }
 export class InvalidRequest extends CallerIdError {}
@@ -116,8 +116,7 @@ export class Client {
         const outcomes = [...(headers.get("Server-Timing") ?? "").matchAll(/(source_[ab]);desc="([a-z-]+)"/g)];
         return {
           ...read(SEARCH_RESPONSE, document, "SearchResponse"),
-          requestId,
-          rateLimitRemaining: remaining && Number(remaining),
+          ...present({ requestId, rateLimitRemaining: remaining && Number(remaining) }),
           replayed: headers.get("Idempotent-Replayed") === "true",
           outcomes: Object.fromEntries(outcomes.map(([, name, outcome]) => [camelCase(name), outcome])),
         };
@@ -206,6 +205,8 @@ function read(shape, document, path) {
   return found;
 }
 
+/** The members that are known; the others are absent, not undefined. */
+const present = (members) => Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
 const isText = (value, pattern) => typeof value === "string" && pattern.test(value);
 const isA = (type, value) => (type === "integer" ? Number.isInteger(value) : typeof value === type);
 const camelCase = (name) => name.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase());

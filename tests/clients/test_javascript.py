@@ -68,6 +68,17 @@ def test_invalid_arguments_are_refused() -> None:
     assert node(code, made=arguments, searches=searches) == ["TypeError"] * (len(arguments) + len(searches))
 
 
+def test_unknown_members_are_absent(vendor: Callable[..., Upstream]) -> None:
+    code = """
+        const [found, failed] = urls.map((url) => new callerid.Client(url, "a.b.c").search(number));
+        const error = await failed.catch((reason) => reason);
+        console.log(JSON.stringify([Object.keys(await found), Object.keys(error)]));
+    """
+    members, of_error = node(code, urls=[vendor(OK).url, vendor(upstream.raw(b"", 400)).url], number=NUMBER)
+    assert set(members) == {"success", "data", "creditsRemaining", "replayed", "outcomes"}
+    assert set(of_error) == {"name", "detail", "status"}
+
+
 def test_searches_share_connections(vendor: Callable[..., Upstream]) -> None:
     server = vendor(OK)
     code = """
