@@ -110,7 +110,7 @@ export class RateLimited extends CallerIdError {}
 export class Overloaded extends CallerIdError {}
 /** 500 or another 5xx: both sources failed, or the service or its proxy did. Retried. */
 export class ServiceFailed extends CallerIdError {}
-/** No response: the connection failed, or the time was over. Retried. */
+/** No response: the connection failed, or the time limit was reached. Retried. */
 export class Unreachable extends CallerIdError {}
-/** Not an answer of the service: a 200 of another shape, which is retried, or a redirect, which is not followed. */
+/** A 200 whose body is not a search response, which is retried, or any other status, such as a redirect. */
 export class InvalidAnswer extends CallerIdError {}

@@ -48,8 +48,8 @@ class ServiceFailed(CallerIdError):
 
 
 class Unreachable(CallerIdError):
-    """No response: the connection failed, or the time was over. Retried."""
+    """No response: the connection failed, or the time limit was reached. Retried."""
 
 
 class InvalidAnswer(CallerIdError):
-    """Not an answer of the service: a 200 of another shape, which is retried, or a redirect, which is not followed."""
+    """A 200 whose body is not a search response, which is retried, or any other status, such as a redirect."""
