@@ -108,7 +108,7 @@ def test_palette_tests_a_number_by_keyboard(admin_page: Page) -> None:
     expect(page.get_by_text("For example: a customer's name")).to_be_hidden()
     expect(page.get_by_role("group", name="+49 30 23125099").get_by_role("option")).to_have_count(2)
     look_at(page, "palette-number")
-    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page).to_have_url("/admin/test-a-number/")
     expect(page.get_by_role("region", name="Result")).to_be_visible()

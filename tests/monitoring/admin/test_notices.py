@@ -13,6 +13,7 @@ from accounts.models import ApiToken
 from monitoring import incidents
 from monitoring.models import Notice
 from tests.accounts.admin.pages import history
+from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +32,7 @@ def send_again(client: Client, *chosen: Notice) -> str:
 
 
 def states(client: Client) -> list[str]:
-    return re.findall(r'<td class="field-state [^>]*>([^<]*)<', client.get(NOTICES).text)
+    return [words(cell) for cell in re.findall(r'<td class="field-state [^>]*>(.*?)</td>', client.get(NOTICES).text)]
 
 
 def test_each_state_is_described(admin_client: Client, token: ApiToken) -> None:
