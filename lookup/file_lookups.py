@@ -1,15 +1,11 @@
 """Files that users of the console look up at a token's expense: received by the upload of imports, and searched by a
-process of their own.
-
-The process calls the API of the service that started it, with a temporary JWT of the token: each number is charged,
-logged, rate limited and replayed like any other search, also where the rate limit is kept in that service's memory.
-Every step is one guarded UPDATE of the state: of two requests at once, one takes it.
+process of their own (file_lookup_process). Every step is one guarded UPDATE of the state: of two requests at once, one
+takes it.
 """
 
 import csv
 import io
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -17,18 +13,14 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
-from django.db import Error, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from accounts import tokens
-from accounts.models import ApiToken
-from core import addresses, background_process, history, http
-from lookup import api_client
+from core import background_process, history
 from lookup.models import FileLookup, FileLookupRow
-from lookup.number_file import COLUMNS, Record, Result, cells_of, open_numbers, result_of
+from lookup.number_file import COLUMNS, Record, Result, cells_of, open_numbers
 from phonebook.imports.readers.base import UnreadableFile
-from phonebook.imports.upload_process import Heartbeat
 from phonebook.imports.uploads import HEARTBEAT_TIMEOUT
 from phonebook.models import ImportUpload
 
@@ -37,8 +29,6 @@ KIND = "lookup"
 MAX_ROWS = 100_000
 #: How long file and results are kept after the last step.
 KEPT = timedelta(days=7)
-#: A key is made for each search, which may have to wait for the rate limit, an hour at most.
-KEY_LIFETIME = timedelta(hours=2)
 _BATCH = 1_000
 State = FileLookup.State
 
@@ -97,47 +87,6 @@ def discard(lookup: FileLookup) -> None:
     """Delete file and answers. Raises WrongState while it runs."""
     if not FileLookup.objects.filter(~Q(state=State.RUNNING), pk=lookup.pk).delete()[0]:
         raise WrongState("It runs: stop it first.")
-
-
-def process(lookup_id: int, run: str) -> None:
-    """Search what has no answer yet, unless it was stopped, or started again, since. What happens is recorded."""
-    running = FileLookup.objects.filter(pk=lookup_id, state=State.RUNNING, run=run)
-    lookup = running.select_related("user").first()
-    if lookup is None:
-        return
-    stopped = "Interrupted."
-    try:
-        with Heartbeat(running):
-            stopped = _search(lookup)
-    except Exception as error:
-        stopped = f"{type(error).__name__}."
-        raise
-    finally:
-        with suppress(Error):
-            running.update(state=State.STOPPED if stopped else State.DONE, error=stopped, seen_at=timezone.now())
-
-
-def _search(lookup: FileLookup) -> str:
-    """Returns why it stopped early, if it did."""
-
-    def keep(number: str, body: dict[str, Any] | None) -> None:
-        result = result_of(number, body)
-        values = {"outcome": result.outcome, "result": msgspec.to_builtins(result)}
-        lookup.rows.filter(number=int(number)).update(**values)
-
-    policy = addresses.policy_for(lookup.url, private_network=True)
-    with http.Session(lookup.url, policy, timeout_s=api_client.TIMEOUT_S) as session:
-        client = api_client.Client(session, lookup.url, Host=lookup.host)
-
-        def due() -> Iterator[str]:
-            for number in list(unanswered(lookup)):
-                if not lookup.rows.filter(number=number).exists():  # erased meanwhile
-                    continue
-                token = ApiToken.objects.get(pk=lookup.token_id)  # it may be rotated meanwhile
-                client.token = tokens.temporary_key(token=token, lifetime=KEY_LIFETIME)
-                yield str(number)
-
-        return api_client.search_each(client, f"console {lookup.pk} {lookup.created_at}", due(), keep)
 
 
 def unanswered(lookup: FileLookup) -> QuerySet:

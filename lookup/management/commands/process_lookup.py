@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from lookup.file_lookups import process
+from lookup.file_lookup_process import process
 from phonebook.management.import_command import BackgroundCommand
 
 

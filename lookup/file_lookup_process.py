@@ -1,0 +1,67 @@
+"""The process that searches a file of the console.
+
+It calls the API of the service that started it, with a temporary JWT of the token: each number is charged, logged, rate
+limited and replayed like any other search, also where the rate limit is kept in that service's memory.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from django.db import Error
+from django.utils import timezone
+
+from accounts import tokens
+from accounts.models import ApiToken
+from core import addresses, http
+from lookup import api_client
+from lookup.file_lookups import State, unanswered
+from lookup.models import FileLookup
+from lookup.number_file import result_of
+from phonebook.imports.upload_process import Heartbeat
+
+#: A key is made for each search, which may have to wait for the rate limit, an hour at most.
+KEY_LIFETIME = timedelta(hours=2)
+
+
+def process(lookup_id: int, run: str) -> None:
+    """Search what has no answer yet, unless it was stopped, or started again, since. What happens is recorded."""
+    running = FileLookup.objects.filter(pk=lookup_id, state=State.RUNNING, run=run)
+    lookup = running.select_related("user").first()
+    if lookup is None:
+        return
+    stopped = "Interrupted."
+    try:
+        with Heartbeat(running):
+            stopped = _search(lookup)
+    except Exception as error:
+        stopped = f"{type(error).__name__}."
+        raise
+    finally:
+        with suppress(Error):
+            running.update(state=State.STOPPED if stopped else State.DONE, error=stopped, seen_at=timezone.now())
+
+
+def _search(lookup: FileLookup) -> str:
+    """Returns why it stopped early, if it did."""
+
+    def keep(number: str, body: dict[str, Any] | None) -> None:
+        result = result_of(number, body)
+        values = {"outcome": result.outcome, "result": msgspec.to_builtins(result)}
+        lookup.rows.filter(number=int(number)).update(**values)
+
+    policy = addresses.policy_for(lookup.url, private_network=True)
+    with http.Session(lookup.url, policy, timeout_s=api_client.TIMEOUT_S) as session:
+        client = api_client.Client(session, lookup.url, Host=lookup.host)
+
+        def due() -> Iterator[str]:
+            for number in list(unanswered(lookup)):
+                if not lookup.rows.filter(number=number).exists():  # erased meanwhile
+                    continue
+                token = ApiToken.objects.get(pk=lookup.token_id)  # it may be rotated meanwhile
+                client.token = tokens.temporary_key(token=token, lifetime=KEY_LIFETIME)
+                yield str(number)
+
+        return api_client.search_each(client, f"console {lookup.pk} {lookup.created_at}", due(), keep)
