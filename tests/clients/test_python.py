@@ -164,6 +164,34 @@ def test_close_ends_a_search_that_is_just_being_sent(
     closing.join()
 
 
+def test_close_lets_a_search_that_connects_clean_up(
+    vendor: Callable[..., Upstream], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(vendor(upstream.hangs).url, TOKEN, attempt_timeout_s=60, total_timeout_s=60)
+    closing, both = threading.Thread(target=client.close), threading.Event()
+    new_event_loop, schedule = asyncio.new_event_loop, asyncio.run_coroutine_threadsafe
+
+    def starts_when_both_are_scheduled() -> asyncio.AbstractEventLoop:
+        loop = new_event_loop()
+        loop.call_soon(both.wait)
+        return loop
+
+    def schedule_search_and_close(coroutine: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> Future[Any]:
+        future = schedule(coroutine, loop)
+        if closing.ident:
+            both.set()
+        else:
+            closing.start()
+        return future
+
+    monkeypatch.setattr(asyncio, "new_event_loop", starts_when_both_are_scheduled)
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", schedule_search_and_close)
+    with pytest.raises(RuntimeError, match="The client has been closed"):
+        client.search(NUMBER)
+    closing.join()
+    gc.collect()  # warns of a connection attempt that was never awaited, which fails the test
+
+
 def test_client_that_is_not_closed_ends_its_thread(vendor: Callable[..., Upstream]) -> None:
     client = Client(vendor(upstream.raw(b"", 400, "Connection: close\r\n")).url, TOKEN)
     before = set(threading.enumerate())  # with those of clients that other tests have just closed

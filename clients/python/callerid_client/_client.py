@@ -216,32 +216,35 @@ class Client(_Core):
     _loop: asyncio.AbstractEventLoop | None = None
     _pid = 0
     _is_closed = False
+    _searches: set[concurrent.futures.Future[SearchResult]]  # in progress, on `_loop`
 
     def search(self, number: str, *, idempotency_key: str | None = None, request_id: str | None = None) -> SearchResult:
         """Who `number` is: country code and number, digits only. Arguments and errors as of `AsyncClient.search`."""
         with self._lock:  # so that `close`, which comes before or after, refuses or cancels it
             loop = self._running_loop()
             future = asyncio.run_coroutine_threadsafe(self._search(number, idempotency_key, request_id), loop)
+            self._searches.add(future)
         try:
             return future.result()
         except concurrent.futures.CancelledError:
             raise RuntimeError("The client has been closed") from None
         finally:
             future.cancel()  # when Ctrl-C has ended the wait
+            self._searches.discard(future)
 
     def close(self) -> None:
         """Close the connections. Searches raise RuntimeError afterwards, those in progress too."""
         with self._lock:
             was_closed, self._is_closed = self._is_closed, True
         if self._loop is not None and self._pid == os.getpid() and not was_closed:
+            for search in self._searches.copy():
+                search.cancel()
             asyncio.run_coroutine_threadsafe(self._finish(), self._loop).result()
             self._stop()
 
     async def _finish(self) -> None:
-        searches = asyncio.all_tasks() - {asyncio.current_task()}
-        for search in searches:
-            search.cancel()
-        await asyncio.gather(*searches, return_exceptions=True)
+        # `close` has cancelled the searches, and these cancel the tasks that they started.
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
         await self._connections.aclose()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
@@ -251,7 +254,7 @@ class Client(_Core):
         if self._loop is None or self._pid != os.getpid():
             if self._loop is not None:  # a fork shares the connections, and has not the thread
                 self._connections = self._connect()
-            self._pid, self._loop = os.getpid(), asyncio.new_event_loop()
+            self._pid, self._loop, self._searches = os.getpid(), asyncio.new_event_loop(), set()
             threading.Thread(target=_run, args=(self._loop,), name="callerid-client", daemon=True).start()
             self._stop = weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
         return self._loop
