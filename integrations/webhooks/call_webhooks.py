@@ -237,6 +237,9 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     vendor = VENDORS.get(environ.get("PATH_INFO", ""))
     if vendor is None or not setting(vendor.secret):
         return respond("404 Not Found")
+    if not setting("DIAL"):  # so that the vendor uses the number's fallback address
+        sys.stderr.write("caller identification: CALLERID_DIAL is not set\n")
+        return respond("500 Internal Server Error")
     if environ["REQUEST_METHOD"] != "POST":
         return respond("405 Method Not Allowed")
     length = environ.get("CONTENT_LENGTH") or ""

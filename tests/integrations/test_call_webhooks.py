@@ -116,6 +116,14 @@ def test_request_that_is_not_signed_is_refused(webhooks: Webhooks, settings: Set
     assert http.bodies == []
 
 
+def test_without_a_destination_the_vendor_uses_its_fallback(
+    webhooks: Webhooks, settings: Set, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings(URL="http://127.0.0.1:1", DIAL="")
+    assert webhooks.twilio().status_code == 500
+    assert "caller identification: CALLERID_DIAL is not set\n" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("behaviour", [hangs, drips_body])
 def test_call_goes_through_without_an_answer(
     webhooks: Webhooks, settings: Set, vendor: StartVendor, behaviour: object, capfd: pytest.CaptureFixture[str]

@@ -76,7 +76,7 @@ def test_numbers_are_searched_with_their_country_code() -> None:
             assert other is None
             assert request["url"] == "http://192.0.2.1/callerid/search"
             assert json.loads(request["payload"]) == {"api_key": "a.b.c", "query": query}
-            assert request["headers"]["Idempotency-Key"] == "node-red-call-1"
+            assert request["headers"]["Idempotency-Key"] == f"node-red-{query}-call-1"
         else:
             assert request is None
             assert other
