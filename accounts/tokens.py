@@ -250,7 +250,7 @@ def rotate(*, token: ApiToken, grace: timedelta = timedelta(0)) -> Issued:
     return Issued(row, api_key)
 
 
-def temporary_key(*, token: ApiToken, lifetime: timedelta) -> str:
+def short_lived_jwt(*, token: ApiToken, lifetime: timedelta) -> str:
     """A JWT of the token that expires after `lifetime`, or with the token. The other JWTs stay valid.
 
     It is for searches that an operator makes at the token's expense: neither store nor show it.

@@ -12,6 +12,8 @@ from core.hashing import keyed_hash
 #: Before each retry of a search, unless the service says how long to wait.
 RETRY_WAITS_S = (1.0, 2.0, 4.0)
 TIMEOUT_S = 10.0
+#: The longest `Retry-After` that is waited for.
+MAX_WAIT_S = 3600.0
 #: The service, or all sources, are down: the next searches would fail too.
 MAX_FAILED_IN_TURN = 5
 _MAX_BYTES = 2**16
@@ -40,11 +42,14 @@ class _Response(NamedTuple):
 
 
 class Client:
-    """`url`: of the service, without the path of the API. `headers`: of each request. `token` may change meanwhile."""
+    """`url`: of the service, without the path of the API. `token`: returns the JWT, for each request when it is sent.
+    `headers`: of each request."""
 
-    def __init__(self, session: http.Session, url: str, token: str = "", **headers: str) -> None:
-        self._session, self._url, self._headers = session, f"{url.rstrip('/')}/callerid/search", headers
-        self.token = token
+    def __init__(
+        self, session: http.Session, url: str, token: Callable[[], str], headers: Mapping[str, str] | None = None
+    ) -> None:
+        self._session, self._url, self._token = session, f"{url.rstrip('/')}/callerid/search", token
+        self._headers = dict(headers or {})
         #: When the rate limit admits the next request (time.monotonic).
         self._free_at = 0.0
 
@@ -66,6 +71,8 @@ class Client:
                 if response.status not in _RETRIED:
                     raise _refused(response)
                 if wait_s and (named_s := http.retry_after_s(response.headers)) is not None:
+                    if named_s > MAX_WAIT_S:
+                        raise Refused("The service asks to wait for more than an hour: try again later.")
                     wait_s = max(1.0, named_s)
             time.sleep(wait_s or 0)
         raise SearchFailed(problem)
@@ -84,7 +91,7 @@ class Client:
     def _post(self, query: str, headers: dict[str, str]) -> _Response:
         """Waits until the rate limit admits a request. Raises http.RequestFailed."""
         time.sleep(max(0.0, self._free_at - time.monotonic()))
-        body = {"api_key": self.token, "query": query}
+        body = {"api_key": self._token(), "query": query}
         with self._session.request("POST", self._url, json=body, headers=self._headers | headers) as response:
             content = response.raw.read(_MAX_BYTES, decode_content=True)
         left = _LEFT.search(response.headers.get("RateLimit", ""))

@@ -1,3 +1,4 @@
+from contextlib import AbstractContextManager
 from typing import Any
 
 from django.apps import AppConfig
@@ -15,10 +16,10 @@ class LookupConfig(AppConfig):
         CHECKS["lookup"] = receive_file
 
 
-def receive_file(upload: Any, opening: dict[str, Any]) -> None:
+def receive_file(upload: Any, opening: dict[str, Any]) -> AbstractContextManager[None]:
     from lookup.file_lookups import receive  # which only the process of an upload imports
 
-    receive(upload, opening)
+    return receive(upload, opening)
 
 
 def sources_can_be_bound(**kwargs: Any) -> list[CheckMessage]:

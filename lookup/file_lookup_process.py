@@ -1,7 +1,7 @@
 """The process that searches a file of the console.
 
-It calls the API of the service that started it, with a temporary JWT of the token: each number is charged, logged, rate
-limited and replayed like any other search, also where the rate limit is kept in that service's memory.
+It calls the API of the service that started it, with short-lived JWTs of the token: each number is charged, logged,
+rate limited and replayed like any other search, also where the rate limit is kept in that service's memory.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ from lookup.models import FileLookup
 from lookup.number_file import result_of
 from phonebook.imports.upload_process import Heartbeat
 
-#: A key is made for each search, which may have to wait for the rate limit, an hour at most.
-KEY_LIFETIME = timedelta(hours=2)
+#: A JWT is made for each request, when it is sent.
+JWT_LIFETIME = timedelta(minutes=5)
 
 
 def process(lookup_id: int, run: str) -> None:
@@ -52,16 +52,17 @@ def _search(lookup: FileLookup) -> str:
         values = {"outcome": result.outcome, "result": msgspec.to_builtins(result)}
         lookup.rows.filter(number=int(number)).update(**values)
 
-    policy = addresses.policy_for(lookup.url, private_network=True)
-    with http.Session(lookup.url, policy, timeout_s=api_client.TIMEOUT_S) as session:
-        client = api_client.Client(session, lookup.url, Host=lookup.host)
+    def jwt() -> str:
+        token = ApiToken.objects.get(pk=lookup.token_id)  # it may be rotated meanwhile
+        return tokens.short_lived_jwt(token=token, lifetime=JWT_LIFETIME)
 
-        def due() -> Iterator[str]:
-            for number in list(unanswered(lookup)):
-                if not lookup.rows.filter(number=number).exists():  # erased meanwhile
-                    continue
-                token = ApiToken.objects.get(pk=lookup.token_id)  # it may be rotated meanwhile
-                client.token = tokens.temporary_key(token=token, lifetime=KEY_LIFETIME)
+    def due() -> Iterator[str]:
+        for number in list(unanswered(lookup)):
+            if lookup.rows.filter(number=number).exists():  # not erased meanwhile
                 yield str(number)
 
-        return api_client.search_each(client, f"console {lookup.pk} {lookup.created_at}", due(), keep)
+    policy = addresses.policy_for(lookup.url, private_network=True)
+    with http.Session(lookup.url, policy, timeout_s=api_client.TIMEOUT_S) as session:
+        client = api_client.Client(session, lookup.url, jwt, {"Host": lookup.host})
+        stopped = api_client.search_each(client, f"console {lookup.pk} {lookup.created_at}", due(), keep)
+    return stopped or ("Some searches failed." if unanswered(lookup).exists() else "")

@@ -6,6 +6,7 @@ takes it.
 import csv
 import io
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -20,8 +21,8 @@ from django.utils import timezone
 from core import background_process, history
 from lookup.models import FileLookup, FileLookupRow
 from lookup.number_file import COLUMNS, Record, Result, cells_of, open_numbers
+from phonebook.imports import uploads
 from phonebook.imports.readers.base import UnreadableFile
-from phonebook.imports.uploads import HEARTBEAT_TIMEOUT
 from phonebook.models import ImportUpload
 
 #: Of ImportUpload.
@@ -37,23 +38,30 @@ class WrongState(ValueError):
     """The look-up cannot do this now; the message is for people."""
 
 
-def receive(upload: ImportUpload, opening: dict[str, Any]) -> None:
-    """Take the file of an upload over. Raises UnreadableFile."""
+@contextmanager
+def receive(upload: ImportUpload, opening: dict[str, Any]) -> Iterator[None]:
+    """Take the file of an upload over, which is complete at the end of the block, unless the upload was deleted
+    meanwhile, also by an erasure of numbers. Raises UnreadableFile."""
     chosen = {name: upload.options.get(name) for name in ("column", "region")}
     with open_numbers(upload.file_name, **chosen, **opening) as file:
         made = FileLookup(user=upload.user, token_id=upload.options["token"], file_name=upload.file_name)
         made.columns, made.delimiter = [_text(name) for name in file.columns], file.delimiter
         made.save()
+        here = FileLookup.objects.filter(pk=made.pk)
         rows = (_row(made, record) for record in islice(file.records, MAX_ROWS))
         try:
             while batch := list(islice(rows, _BATCH)):
                 FileLookupRow.objects.bulk_create(batch)
+                here.update(seen_at=timezone.now())
             if next(file.records, None) is not None:
                 raise UnreadableFile(f"the file has more than {MAX_ROWS:,} rows: use the command lookup_file")
+            yield
+            with transaction.atomic():
+                if not uploads.discard(upload) or not here.update(state=State.READY, seen_at=timezone.now()):
+                    raise UnreadableFile("it was discarded meanwhile")
         except BaseException:
-            made.delete()
+            here.delete()
             raise
-    FileLookup.objects.filter(pk=made.pk).update(state=State.READY, seen_at=timezone.now())
 
 
 def _text(cell: str) -> str:
@@ -119,7 +127,7 @@ def record(lookup: FileLookup, user: Any, message: str) -> None:
 
 def end_killed() -> None:
     """Look-ups whose process was killed have stopped."""
-    working, before = (State.RUNNING, State.CHECKING), timezone.now() - HEARTBEAT_TIMEOUT
+    working, before = (State.RUNNING, State.CHECKING), timezone.now() - uploads.HEARTBEAT_TIMEOUT
     killed = FileLookup.objects.filter(state__in=working, seen_at__lt=before)
     if killed.exists():  # a progress bar asks every 2 s
         killed.filter(state=State.RUNNING).update(state=State.STOPPED, error="Interrupted.")

@@ -14,8 +14,9 @@ To add a file format, write a reader in `readers/` (`readers/base.py` describes 
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 #: Of uploads that are not imported: kind → what takes the file over, called with the ImportUpload and the options of
-#: open_text. Filled by the apps above.
-CHECKS: dict[str, Callable[[Any, dict[str, Any]], object]] = {}
+#: open_text; at the end of its block it deletes the upload. Filled by the apps above.
+CHECKS: dict[str, Callable[[Any, dict[str, Any]], AbstractContextManager[None]]] = {}

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self
@@ -53,9 +53,10 @@ def _check(upload: ImportUpload) -> None:
 
     checking = ImportUpload.objects.filter(pk=upload.pk, state=State.CHECKING)
     try:
-        with _heartbeat(upload) as heartbeat, _host_lock():
+        # What takes the file over deletes the upload, after the heartbeats of it.
+        with ExitStack() as taken_over, _heartbeat(upload) as heartbeat, _host_lock():
             if check := CHECKS.get(upload.kind):
-                check(upload, _opening(upload, heartbeat))
+                taken_over.enter_context(check(upload, _opening(upload, heartbeat)))
             else:
                 on_reject = partial(batches.add_fault, upload)
                 importer = _importer(upload, heartbeat, dry_run=True, on_reject=on_reject, on_compared=on_compared)
@@ -65,10 +66,8 @@ def _check(upload: ImportUpload) -> None:
             upload.parts.all().delete()
             checking.update(state=State.FAILED, error=batches.error_text(error)[:500], faults=upload.faults)
         raise
-    if check:
-        checking.delete()
-        return
-    checking.update(state=State.READY, counts=counts, faults=upload.faults, preview=upload.preview)
+    if not check:
+        checking.update(state=State.READY, counts=counts, faults=upload.faults, preview=upload.preview)
 
 
 def _import(upload: ImportUpload, batch: ImportBatch) -> None:

@@ -39,7 +39,7 @@ def claims(api_key: str) -> dict[str, Any]:
 def test_temporary_jwt_ends_with_the_token_at_the_latest() -> None:
     issued = issue(days=1)
     for hours, ends_in in ((2, 2), (48, 24)):
-        key = tokens.temporary_key(token=issued.token, lifetime=timedelta(hours=hours))
+        key = tokens.short_lived_jwt(token=issued.token, lifetime=timedelta(hours=hours))
         assert awaited.verify(key).pk == issued.token.pk
         assert claims(key)["exp"] == pytest.approx(time.time() + ends_in * 3600, abs=60)
     tokens.revoke(token=issued.token)

@@ -52,6 +52,8 @@ class Command(BackgroundCommand):
             raise CommandError(f"{output} exists: choose another file, or delete it.")
         if (region := options["region"] and options["region"].upper()) and region not in numbers.REGIONS:
             raise CommandError(f"--region: {options['region']} is no ISO 3166-1 code such as US.")
+        if options["file"] == "-" or (Path(options["file"]).exists() and not Path(options["file"]).is_file()):
+            raise CommandError(f"{options['file']} is no regular file, which is read twice.")
         url, token = _url(options["url"]), _token(options["token_file"])
         read = partial(
             open_numbers, options["file"], column=options["column"], encoding=options["encoding"], region=region
@@ -65,7 +67,7 @@ class Command(BackgroundCommand):
                 counts = file.count(report)
             policy = addresses.policy_for(url, private_network=True)
             with http.Session(url, policy, timeout_s=TIMEOUT_S) as session:
-                client = Client(session, url, token)
+                client = Client(session, url, lambda: token)
                 if options["dry_run"]:
                     self._show_plan(client, counts, _read(state)[1], options)
                     return
@@ -180,6 +182,10 @@ def _replaced(output: Path) -> Iterator[TextIO]:
     """A new file, readable by its owner only, which takes the place of `output` when it is complete."""
     new = output.with_name(f"{output.name}.new")
     new.unlink(missing_ok=True)
-    with open(new, "x", encoding="utf-8", newline="", opener=_private) as file:
-        yield file
-    new.replace(output)
+    try:
+        with open(new, "x", encoding="utf-8", newline="", opener=_private) as file:
+            yield file
+        new.replace(output)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise

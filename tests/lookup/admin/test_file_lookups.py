@@ -1,22 +1,27 @@
 """The pages of files that are looked up. (tests/console/role_table.py says for whom, tests/lookup/test_file_lookups.py
 what the process does.)"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
+import jwt
+import msgspec
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
 from accounts import tokens
 from accounts.models import ApiToken
-from core import background_process
-from lookup import file_lookups
+from callerid_project.erasure import erase
+from core import background_process, http
+from lookup import api_client, file_lookup_process, file_lookups
 from lookup.models import FileLookup, FileLookupRow
 from phonebook.imports import uploads
 from phonebook.models import ImportUpload
@@ -161,3 +166,101 @@ def test_file_with_too_many_rows_is_refused(operator: Client, token: ApiToken, m
         call_command("process_import", str(ImportUpload.objects.get().pk))
     assert "more than 3 rows" in operator.get(FORM).text
     assert not FileLookup.objects.exists()
+
+
+def receive_with(monkeypatch: pytest.MonkeyPatch, acts: Mapping[int, Callable[[], object]]) -> None:
+    """Check the upload in batches of one row; before the batch with a number of `acts`, that happens."""
+    real, rows = file_lookups._row, list[Any]()
+
+    def row(*arguments: Any) -> FileLookupRow:
+        rows.append(arguments)
+        acts.get(len(rows), lambda: None)()
+        return real(*arguments)
+
+    monkeypatch.setattr(file_lookups, "_BATCH", 1)
+    monkeypatch.setattr(file_lookups, "_row", row)
+    call_command("process_import", str(ImportUpload.objects.get().pk))
+
+
+@pytest.fixture
+def uploaded(operator: Client, token: ApiToken) -> None:
+    operator.post(f"{begin(operator, token).json()['part']}&offset=0", CSV, content_type="application/octet-stream")
+
+
+@pytest.mark.usefixtures("uploaded")
+def test_numbers_erased_during_the_check_are_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CommandError, match="UnreadableFile"):
+        receive_with(monkeypatch, {2: lambda: erase(["12125550101"])})
+    assert not FileLookup.objects.exists()
+    assert not FileLookupRow.objects.exists()
+
+
+@pytest.mark.usefixtures("uploaded")
+def test_check_of_over_a_minute_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    long_ago = timezone.now() - uploads.HEARTBEAT_TIMEOUT * 2
+    acts = {2: lambda: FileLookup.objects.update(seen_at=long_ago), 3: file_lookups.end_killed}
+    receive_with(monkeypatch, acts)
+    assert FileLookup.objects.get().state == "ready"
+
+
+class Session:
+    """In place of HTTP: `answer` returns the status and the remaining requests, for a number and a JWT."""
+
+    answer: Callable[[str, str], tuple[int, int]]
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @contextmanager
+    def request(self, method: str, url: str, *, json: dict[str, str], headers: dict[str, str]) -> Iterator[Any]:
+        number = json["query"]
+        status, left = Session.answer(number, json["api_key"])
+        combined = {"source_a_available": True, "source_b_available": False}
+        data = {"phone_number": number, "source_a": {"name": "Bakery"}, "source_b": {}, "combined": combined}
+        body = msgspec.json.encode({"data": data, "credits_remaining": 5})
+        raw = SimpleNamespace(read=lambda *_, **__: body)
+        yield SimpleNamespace(status_code=status, headers={"RateLimit": f'"token";r={left};t=60'}, raw=raw)
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch, operator: Client, lookup: FileLookup) -> Callable[..., str]:
+    """Start the look-up and run its process, with answers of the service. Returns what stopped it."""
+
+    def run(answer: Callable[[str, str], tuple[int, int]], on_sleep: Callable[[], object] = lambda: None) -> str:
+        monkeypatch.setattr(Session, "answer", staticmethod(answer), raising=False)
+        monkeypatch.setattr(http, "Session", Session)
+        monkeypatch.setattr(file_lookup_process, "Heartbeat", lambda running: nullcontext())
+        clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda seconds: seconds and on_sleep())
+        monkeypatch.setattr(api_client, "time", clock)
+        step(operator, lookup, "start")
+        lookup.refresh_from_db()
+        file_lookup_process.process(lookup.pk, lookup.run)
+        lookup.refresh_from_db()
+        return f"{lookup.state} {lookup.error}".strip()
+
+    return run
+
+
+def test_failed_searches_can_be_started_again(process: Callable[..., str], lookup: FileLookup) -> None:
+    def fails_once(number: str, _: str) -> tuple[int, int]:
+        return (500 if number == "12125550101" else 200), 5
+
+    assert process(fails_once) == "stopped Some searches failed."
+    assert process(lambda *_: (200, 5)) == "done"
+    assert sorted(lookup.rows.values_list("outcome", flat=True)) == ["found", "found", "found", "invalid"]
+
+
+def test_token_that_is_rotated_during_a_wait_does_not_stop_it(process: Callable[..., str], token: ApiToken) -> None:
+    def verify(_: str, key: str) -> tuple[int, int]:
+        jti = jwt.decode(key, options={"verify_signature": False})["jti"]
+        return (200, 0) if ApiToken.objects.get(pk=token.pk).jti == jti else (401, 0)
+
+    rotated = list[object]()
+    assert process(verify, lambda: rotated.append(tokens.rotate(token=token))) == "done"
+    assert rotated

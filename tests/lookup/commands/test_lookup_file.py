@@ -1,7 +1,9 @@
 """`lookup_file`: every number of a file is searched, by the API, and paid for once."""
 
 import csv
+import errno
 import json
+import os
 import re
 import signal
 import stat
@@ -16,6 +18,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from lookup import api_client
+from lookup.number_file import NumberFile
 from tests import plugin, upstream
 from tests.service import Service
 
@@ -229,6 +232,32 @@ def test_waits_are_those_that_the_service_names(run: Any, api: Api, clock: Clock
     api.statuses, api.headers = [429, 503], 'Retry-After: 17\r\nRateLimit: "token";r=0;t=9\r\n'
     assert run("\n".join(NUMBERS[:2]))[2] == ""
     assert clock.slept == [17, 17, 9]
+
+
+def test_longer_waits_than_an_hour_stop_the_run(run: Any, api: Api, clock: Clock) -> None:
+    api.statuses, api.headers = [503], "Retry-After: 3601\r\n"
+    assert run("\n".join(NUMBERS[:2]))[2].startswith("The service asks to wait for more than an hour")
+    assert (len(api.seen), clock.slept) == (1, [])
+
+
+@pytest.mark.parametrize("file", ["-", "pipe"])
+def test_file_that_cannot_be_read_twice_costs_nothing(vendor: Vendor, api: Api, tmp_path: Path, file: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    url, name = vendor(api).url, file if file == "-" else str(tmp_path / file)
+    with pytest.raises(CommandError, match="no regular file"):
+        call_command("lookup_file", name, "--output", str(tmp_path / "out.csv"), "--url", url)
+    assert (api.seen, list(tmp_path.glob("out.csv*"))) == ([], [])
+
+
+def test_output_that_cannot_be_written_leaves_no_part(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(NumberFile, "write", write)
+    assert "No space left" in run(NUMBERS[0])[2]
+    assert [path.name for path in tmp_path.glob("out.csv*")] == ["out.csv.state"]
 
 
 def test_answer_of_another_service_is_refused(run: Any, vendor: Vendor) -> None:
