@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+from django.contrib.auth.models import User
 from django.db import Error
 from django.utils import timezone
 
@@ -17,7 +18,7 @@ from accounts import tokens
 from accounts.models import ApiToken
 from core import addresses, http
 from lookup import api_client
-from lookup.file_lookups import State, unanswered
+from lookup.file_lookups import PERMISSIONS, State, unanswered
 from lookup.models import FileLookup
 from lookup.number_file import result_of
 from phonebook.imports.upload_process import Heartbeat
@@ -29,7 +30,7 @@ JWT_LIFETIME = timedelta(minutes=5)
 def process(lookup_id: int, run: str) -> None:
     """Search what has no answer yet, unless it was stopped, or started again, since. What happens is recorded."""
     running = FileLookup.objects.filter(pk=lookup_id, state=State.RUNNING, run=run)
-    lookup = running.select_related("user").first()
+    lookup = running.first()
     if lookup is None:
         return
     stopped = "Interrupted."
@@ -53,6 +54,9 @@ def _search(lookup: FileLookup) -> str:
         lookup.rows.filter(number=int(number)).update(**values)
 
     def jwt() -> str:
+        user = User.objects.filter(pk=lookup.started_by_id or 0).first()
+        if user is None or not user.has_perms(PERMISSIONS):  # inactive users have none
+            raise api_client.Refused("The user who started it may no longer look up files.")
         token = ApiToken.objects.get(pk=lookup.token_id)  # it may be rotated meanwhile
         return tokens.short_lived_jwt(token=token, lifetime=JWT_LIFETIME)
 
@@ -62,7 +66,8 @@ def _search(lookup: FileLookup) -> str:
                 yield str(number)
 
     policy = addresses.policy_for(lookup.url, private_network=True)
+    headers = {"Host": lookup.host, "X-Request-ID": f"look-up-{lookup.pk}"}
     with http.Session(lookup.url, policy, timeout_s=api_client.TIMEOUT_S) as session:
-        client = api_client.Client(session, lookup.url, jwt, {"Host": lookup.host})
+        client = api_client.Client(session, lookup.url, jwt, headers)
         stopped = api_client.search_each(client, f"console {lookup.pk} {lookup.created_at}", due(), keep)
     return stopped or ("Some searches failed." if unanswered(lookup).exists() else "")

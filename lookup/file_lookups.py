@@ -18,6 +18,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from accounts.models import ApiToken
 from core import background_process, history
 from lookup.models import FileLookup, FileLookupRow
 from lookup.number_file import COLUMNS, Record, Result, cells_of, open_numbers
@@ -27,6 +28,8 @@ from phonebook.models import ImportUpload
 
 #: Of ImportUpload.
 KIND = "lookup"
+#: Of who uploads and starts.
+PERMISSIONS = ("lookup.add_filelookup", "accounts.view_apitoken")
 MAX_ROWS = 100_000
 #: How long file and results are kept after the last step.
 KEPT = timedelta(days=7)
@@ -74,13 +77,13 @@ def _row(made: FileLookup, record: Record) -> FileLookupRow:
     return FileLookupRow(lookup=made, **values, outcome="pending" if number else "invalid")
 
 
-def start(lookup: FileLookup, *, url: str, host: str) -> None:
-    """Search what has no answer yet. `url` and `host`: where the service that starts it is reached, and its name.
-    Raises WrongState."""
+def start(lookup: FileLookup, *, by: Any, url: str, host: str) -> None:
+    """Search what has no answer yet, while the user `by` may do so. `url` and `host`: where the service that starts it
+    is reached, and its name. Raises WrongState."""
     run = uuid4().hex
     waiting = FileLookup.objects.filter(pk=lookup.pk, state__in=(State.READY, State.STOPPED))
     values = {"state": State.RUNNING, "error": "", "seen_at": timezone.now(), "run": run, "url": url, "host": host}
-    if not waiting.update(**values):
+    if not waiting.update(started_by=by, **values):
         raise WrongState("It runs already, or was deleted.")
     transaction.on_commit(partial(background_process.start, "process_lookup", str(lookup.pk), run))
 
@@ -120,9 +123,9 @@ def result(row: FileLookupRow) -> Result:
     return msgspec.convert(row.result, Result) if row.result else Result(number, row.outcome)
 
 
-def record(lookup: FileLookup, user: Any, message: str) -> None:
-    """In the History, without the file's name."""
-    history.record(action=history.Action.LOOKUP, target=lookup, message=message, user=user)
+def record(lookup: FileLookup, user: Any, message: str, *, target: ApiToken | None = None) -> None:
+    """In the History of the look-up, or of its token, without the file's name."""
+    history.record(action=history.Action.LOOKUP, target=target or lookup, message=message, user=user)
 
 
 def end_killed() -> None:

@@ -49,6 +49,7 @@ class FileLookup(models.Model):
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, related_name="+")
+    started_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     state = models.CharField(max_length=16, choices=State, default=State.CHECKING)
     error = models.CharField(max_length=500, blank=True, help_text="Why it stopped.")
     file_name = models.CharField(max_length=255)

@@ -28,7 +28,7 @@ from phonebook.models import ImportUpload
 
 State = FileLookup.State
 MAX_PROBLEMS = 50
-PERMISSION = "lookup.add_filelookup"
+PERMISSION, VIEW_TOKEN = file_lookups.PERMISSIONS
 _TOKEN = re.compile(r"(?:.*\(#|#)?([0-9]{1,18})\)?")
 _LABELS = {"Running": "info", "Stopped": "warning", "Done": "success"}
 
@@ -153,7 +153,7 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         return self.upload_page(request)
 
     def can_upload(self, request: HttpRequest, kind: str) -> bool:
-        return request.user.has_perm(PERMISSION)
+        return request.user.has_perms(file_lookups.PERMISSIONS)
 
     def upload_context(self, request: HttpRequest, kind: str) -> dict[str, Any]:
         intro = "CSV, or one number per line. The next page shows what it would cost, and asks you to start."
@@ -174,14 +174,16 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     def action_context(self, request: HttpRequest, url_path: str, obj: FileLookup) -> dict[str, Any]:
         return {"explanation": _cost(obj)} if url_path == "start" else {}
 
-    @form_action("Start", PERMISSION, explanation="Searches for the numbers that have no answer.")
+    @form_action("Start", PERMISSION, VIEW_TOKEN, explanation="Searches for the numbers that have no answer.")
     def start(self, request: HttpRequest, obj: FileLookup, data: dict[str, Any]) -> str:
         # As this process was reached: it may be one of several, behind a proxy.
         server = request.META["SERVER_NAME"]
         server = f"[{server}]" if ":" in server else server
         url = f"http://{server}:{request.META['SERVER_PORT']}"
-        file_lookups.start(obj, url=url, host=request.get_host())
+        file_lookups.start(obj, by=request.user, url=url, host=request.get_host())
         file_lookups.record(obj, request.user, f"Started at the expense of token {obj.token_id}: {_rows(obj)}.")
+        at_its_expense = f"Started look-up {obj.pk} of a file at its expense: {_rows(obj)}."
+        file_lookups.record(obj, request.user, at_its_expense, target=obj.token)
         return "The search has started."
 
     @form_action("Stop", PERMISSION, explanation="What was answered is kept, and the rest can be started again.")

@@ -16,7 +16,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from core import background_process
-from phonebook.imports import batches
+from phonebook.imports import CHECKS, batches
 from phonebook.models import ImportBatch, ImportPart, ImportUpload
 
 MAX_BYTES = 20 * 2**20
@@ -28,6 +28,8 @@ HEARTBEAT_TIMEOUT = timedelta(seconds=60)
 KEPT = timedelta(days=1)
 
 State = ImportUpload.State
+_WAITS_TO_BE_IMPORTED = "You have a file waiting under Imports: import or discard it first."
+_WAITS_TO_BE_TAKEN_OVER = "You have a file that is being checked on another page: wait for it, or discard it first."
 
 
 class UploadRefused(Exception):
@@ -35,9 +37,13 @@ class UploadRefused(Exception):
 
 
 def begin(*, user: User, kind: str, file_name: str, size: int, options: dict[str, Any]) -> ImportUpload:
-    """A new upload, in place of the one that this user has. Raises UploadRefused while that is being imported."""
+    """A new upload, in place of the one that this user has. Raises UploadRefused while that is being imported, and if
+    it waits on another page."""
     end_killed()
     with transaction.atomic():
+        waiting = ImportUpload.objects.filter(user=user, state__in=(State.CHECKING, State.READY)).first()
+        if waiting is not None and (waiting.kind in CHECKS) is not (kind in CHECKS):
+            raise UploadRefused(_WAITS_TO_BE_TAKEN_OVER if waiting.kind in CHECKS else _WAITS_TO_BE_IMPORTED)
         _delete(Q(user=user) & ~Q(state=State.IMPORTING))
         try:
             with transaction.atomic():

@@ -23,7 +23,7 @@ from django.contrib.auth.models import User
 from core import background_process
 from phonebook.imports import uploads
 background_process.start = lambda *arguments: None
-user, _ = User.objects.get_or_create(username="olga")
+user, _ = User.objects.get_or_create(username="olga", defaults={{"is_superuser": True}})
 content = {content!r}
 options = {{"token": {token}, **{options!r}}}
 upload = uploads.begin(user=user, kind="lookup", file_name="numbers.csv", size=len(content), options=options)
@@ -60,7 +60,9 @@ class Desk:
         return self.service.run_command("process_import", upload_id)
 
     def start(self) -> "subprocess.Popen[str]":
-        arguments = self.shell(f"file_lookups.start(lookup, url={self.service.url!r}, host='localhost')").split()
+        arguments = self.shell(
+            f"file_lookups.start(lookup, by=lookup.user, url={self.service.url!r}, host='localhost')"
+        ).split()
         return subprocess.Popen(
             [sys.executable, "manage.py", *arguments],
             cwd=plugin.ROOT,
@@ -106,6 +108,7 @@ def test_file_is_charged_and_logged_like_searches(desk: Any) -> None:
     assert log.count("/callerid/search") == 0
     assert log.count("view=search") + log.count('"view": "search"') == 2
     assert not any(number in log for number in NUMBERS)
+    assert log.count("look-up-1") >= 2
     assert "eyJ" not in log
     assert at.shell(f"print(file_lookups.erase(['{NUMBERS[0]}']), lookup.rows.count())") == "2 2"
 

@@ -11,7 +11,7 @@ import jwt
 import msgspec
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import Client
@@ -130,6 +130,8 @@ def test_steps_are_offered_and_refused_by_state(operator: Client, lookup: FileLo
     history = " ".join(LogEntry.objects.values_list("change_message", flat=True))
     assert f"Started at the expense of token {lookup.token_id}: 1 invalid, 3 pending." in history
     assert "numbers.csv" not in history
+    (of_token,) = LogEntry.objects.filter(content_type__model="apitoken", object_id=str(lookup.token_id))
+    assert of_token.change_message == f"Started look-up {lookup.pk} of a file at its expense: 1 invalid, 3 pending."
 
 
 def test_download_has_the_rows_in_order(operator: Client, lookup: FileLookup) -> None:
@@ -264,3 +266,44 @@ def test_token_that_is_rotated_during_a_wait_does_not_stop_it(process: Callable[
     rotated = list[object]()
     assert process(verify, lambda: rotated.append(tokens.rotate(token=token))) == "done"
     assert rotated
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [lambda users: users.update(is_active=False), lambda users: users.get().groups.clear()],
+    ids=["active", "role"],
+)
+def test_user_who_may_no_longer_look_up_files_stops_it(
+    process: Callable[..., str], lookup: FileLookup, lose: Callable[[Any], object]
+) -> None:
+    def answer(*_: str) -> tuple[int, int]:
+        lose(User.objects.filter(username="olga"))
+        return 200, 5
+
+    assert process(answer) == "stopped The user who started it may no longer look up files."
+    assert lookup.rows.filter(outcome="pending").count() == 1
+
+
+def test_upload_and_start_require_access_to_tokens(lookup: FileLookup, token: ApiToken) -> None:
+    user = User.objects.create_user("lena", is_staff=True)
+    permissions = Permission.objects.filter(codename__in=("add_filelookup", "view_filelookup"))
+    user.user_permissions.add(*permissions)
+    client = Client()
+    client.force_login(user)
+    assert begin(client, token).status_code == 403
+    assert step(client, lookup, "start").status_code == 403
+    lookup.refresh_from_db()
+    assert lookup.state == "ready"
+
+
+def test_import_that_awaits_its_confirmation_is_kept(operator: Client, token: ApiToken) -> None:
+    user = User.objects.get(username="olga")
+    waiting = uploads.begin(user=user, kind="contacts", file_name="people.csv", size=9, options={})
+    ImportUpload.objects.update(state="ready")
+    response = begin(operator, token)
+    says = "You have a file waiting under Imports: import or discard it first."
+    assert (response.status_code, response.json()) == (409, {"errors": [says]})
+    assert ImportUpload.objects.get() == waiting
+    ImportUpload.objects.update(kind="lookup", state="checking")
+    with pytest.raises(uploads.UploadRefused, match="being checked on another page"):
+        uploads.begin(user=user, kind="contacts", file_name="people.csv", size=9, options={})
