@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from accounts.models import ApiToken
 from core import background_process, history
+from core.retention import PRUNE_ROWS, delete_in_batches
 from lookup.models import FileLookup, FileLookupRow
 from lookup.number_file import COLUMNS, Record, Result, cells_of, open_numbers
 from phonebook.imports import uploads
@@ -95,9 +96,22 @@ def stop(lookup: FileLookup) -> None:
 
 
 def discard(lookup: FileLookup) -> None:
-    """Delete file and answers. Raises WrongState while it runs."""
-    if not FileLookup.objects.filter(~Q(state=State.RUNNING), pk=lookup.pk).delete()[0]:
+    """Delete file and answers, outside a transaction. Raises WrongState while it runs."""
+    if not _delete(FileLookup.objects.filter(pk=lookup.pk)):
         raise WrongState("It runs: stop it first.")
+
+
+def _delete(which: QuerySet) -> int:
+    """Delete those that do not run, their rows in short transactions. Returns how many."""
+    deleted = 0
+    for pk in list(which.values_list("pk", flat=True)):
+        # It cannot be started any more; end_killed deletes what an interruption leaves.
+        idle = which.filter(~Q(state=State.RUNNING), pk=pk)
+        if idle.update(state=State.CHECKING, seen_at=timezone.now()):
+            delete_in_batches(FileLookupRow.objects.filter(lookup=pk).order_by("line"), PRUNE_ROWS)
+            FileLookup.objects.filter(pk=pk).delete()
+            deleted += 1
+    return deleted
 
 
 def unanswered(lookup: FileLookup) -> QuerySet:
@@ -140,8 +154,7 @@ def end_killed() -> None:
 def prune() -> int:
     """Delete those that ended, or were uploaded, before KEPT. Returns how many."""
     end_killed()
-    old = FileLookup.objects.filter(~Q(state=State.RUNNING), seen_at__lt=timezone.now() - KEPT)
-    return old.delete()[1].get("lookup.FileLookup", 0)
+    return _delete(FileLookup.objects.filter(seen_at__lt=timezone.now() - KEPT))
 
 
 def erase(erased: Collection[str]) -> int:

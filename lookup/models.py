@@ -84,4 +84,4 @@ class FileLookupRow(models.Model):
     class Meta:
         default_permissions = ()
         constraints = [models.UniqueConstraint(fields=["lookup", "line"], name="filelookuprow_line")]
-        indexes = [models.Index(fields=["lookup", "number"], name="filelookuprow_number")]
+        indexes = [models.Index(fields=["number", "lookup"], name="filelookuprow_number")]

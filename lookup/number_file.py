@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import chain
 from typing import Any, NamedTuple, TextIO
 
@@ -46,6 +47,11 @@ COLUMNS = Result.__struct_fields__
 ANSWERED = ("found", "not_found")
 OUTCOMES = (*ANSWERED, "invalid", "failed", "pending")
 INVALID = Result(outcome="invalid")
+
+
+def least_duration(searches: int, limit: int, window_s: int) -> timedelta:
+    """How long the searches take at least, of which `limit` are admitted in any `window_s`."""
+    return timedelta(seconds=max(0, searches - 1) // limit * window_s)
 
 
 class Record(NamedTuple):

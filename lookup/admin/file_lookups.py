@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
@@ -22,7 +21,7 @@ from accounts.models import ApiToken
 from core.admin import LargeTableAdmin, ReadOnlyAdmin, change_link, column, form_action, page_url, require
 from lookup import file_lookups
 from lookup.models import FileLookup
-from lookup.number_file import ANSWERED, OUTCOMES
+from lookup.number_file import ANSWERED, OUTCOMES, least_duration
 from phonebook.admin.uploads import ContactsForm, UploadAdmin
 from phonebook.models import ImportUpload
 
@@ -81,7 +80,7 @@ def _cost(lookup: FileLookup) -> str:
     """What the rest costs at most, in words."""
     due, token = file_lookups.unanswered(lookup).count(), lookup.token
     limit, window_s = tokens.rate_limit(token)
-    duration = timedelta(seconds=max(0, due - 1) // limit * window_s)
+    duration = least_duration(due, limit, window_s)
     costs = "A test token costs nothing" if token.is_test else f"{due:,} credits at most; {token} has {token.credits:,}"
     return f"{due:,} different numbers. {costs}. At {limit:,} requests in {window_s} s: {duration} at least."
 
@@ -133,11 +132,12 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
 
     def lookup_progress(self, request: HttpRequest, pk: int) -> HttpResponse:
         require(self.has_view_permission(request))
-        file_lookups.end_killed()
         return JsonResponse(_progress(self.object_or_404(request, str(pk))))
 
     def get_queryset(self, request: HttpRequest) -> Any:
-        file_lookups.end_killed()
+        if not hasattr(request, "ended_killed"):  # once for a page
+            file_lookups.end_killed()
+            request.ended_killed = True  # type: ignore[attr-defined]
         return super().get_queryset(request)
 
     def page_context(self, request: HttpRequest, obj: FileLookup) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     def upload_context(self, request: HttpRequest, kind: str) -> dict[str, Any]:
         intro = "CSV, or one number per line. The next page shows what it would cost, and asks you to start."
         command = "lookup_file FILE --output OUTPUT"
-        return {"title": "Upload numbers to look up", "intro": intro, "command": command}
+        return {"title": "Upload numbers to look up", "kind": "Numbers to look up", "intro": intro, "command": command}
 
     def next_url(self, request: HttpRequest, upload: ImportUpload | None) -> str | None:
         """A file that was uploaded is started or discarded before the next one is uploaded."""
@@ -196,10 +196,19 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     def download(self, request: HttpRequest, obj: FileLookup, data: dict[str, Any]) -> StreamingHttpResponse:
         file_lookups.record(obj, request.user, f"Downloaded: {_rows(obj)}.")
         headers = {"Content-Disposition": f'attachment; filename="look-up-{obj.pk}.csv"'}
-        return StreamingHttpResponse(file_lookups.csv_lines(obj), content_type="text/csv", headers=headers)
+        return StreamingHttpResponse(
+            file_lookups.csv_lines(obj), content_type="text/csv; charset=utf-8", headers=headers
+        )
 
-    @form_action("Discard", PERMISSION, explanation="Deletes the file and all answers.", variant=ActionVariant.DANGER)
+    @form_action(
+        "Discard",
+        PERMISSION,
+        explanation="Deletes the file and all answers.",
+        variant=ActionVariant.DANGER,
+        atomic=False,
+    )
     def discard(self, request: HttpRequest, obj: FileLookup, data: dict[str, Any]) -> str:
-        file_lookups.record(obj, request.user, f"Discarded: {_rows(obj)}.")
+        rows = _rows(obj)
         file_lookups.discard(obj)
+        file_lookups.record(obj, request.user, f"Discarded: {rows}.")
         return "The file and its answers were deleted."

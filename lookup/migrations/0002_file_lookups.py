@@ -53,7 +53,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'default_permissions': (),
-                'indexes': [models.Index(fields=['lookup', 'number'], name='filelookuprow_number')],
+                'indexes': [models.Index(fields=['number', 'lookup'], name='filelookuprow_number')],
                 'constraints': [models.UniqueConstraint(fields=('lookup', 'line'), name='filelookuprow_line')],
             },
         ),

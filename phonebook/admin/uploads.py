@@ -81,8 +81,8 @@ class UploadForm(forms.Form):
         widget=forms.HiddenInput,
         error_messages={
             "min_value": "The file is empty.",
-            "max_value": f"The file has more than {uploads.MAX_BYTES >> 20} MB. Compress it with gzip, or import it by "
-            "a command.",
+            "max_value": f"The file has more than {uploads.MAX_BYTES >> 20} MB. Compress it with gzip, or use the "
+            "command.",
         },
     )
 
@@ -161,7 +161,7 @@ class UploadAdmin(ConsoleAdmin):
         raise NotImplementedError
 
     def upload_context(self, request: HttpRequest, kind: str) -> dict[str, Any]:
-        """Of the page: `title`, `intro`, and `command`, which does the same."""
+        """Of the page: `title`, `kind` of file, `intro`, and `command`, which does the same."""
         raise NotImplementedError
 
     def next_url(self, request: HttpRequest, upload: ImportUpload | None) -> str | None:
@@ -290,7 +290,8 @@ class ImportUploadAdmin(UploadAdmin):
         titles = "; ".join(each.title for each in self.upload_forms[kind].FORMATS.values())
         checked = "It is checked first: the next page shows what the import would change, and asks you to confirm."
         title = f"Import {Kind(kind).label.lower()}"
-        return {"title": title, "intro": f"{titles}. {checked}", "command": f"import_{kind} FILE"}
+        label = Kind(kind).label
+        return {"title": title, "kind": label, "intro": f"{titles}. {checked}", "command": f"import_{kind} FILE"}
 
     def next_url(self, request: HttpRequest, upload: ImportUpload | None) -> str | None:
         return self.url_of(upload.batch) if upload is not None and upload.batch is not None else None

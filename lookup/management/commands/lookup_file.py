@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -17,7 +16,7 @@ from django.core.management.base import CommandError, CommandParser
 from core import addresses, http, numbers, webhooks
 from core.progress_bar import progress_bar
 from lookup.api_client import TIMEOUT_S, Client, Refused, search_each
-from lookup.number_file import ANSWERED, COLUMNS, OUTCOMES, Record, Result, open_numbers, result_of
+from lookup.number_file import ANSWERED, COLUMNS, OUTCOMES, Record, Result, least_duration, open_numbers, result_of
 from phonebook.imports.readers.base import UnreadableFile
 from phonebook.management.import_command import BackgroundCommand
 
@@ -100,12 +99,13 @@ class Command(BackgroundCommand):
             raise CommandError(str(error)) from None
         found = counts.keys() - {""}
         due = len(found - known.keys())
+        duration = least_duration(due, limit, window_s)
         plan = {"rows": counts.total(), "invalid": counts[""], "numbers": len(found), "credits": due}
-        plan |= {"limit": limit, "window_s": window_s, "seconds": max(0, due - 1) // limit * window_s}
+        plan |= {"limit": limit, "window_s": window_s, "seconds": int(duration.total_seconds())}
         text = (
             f"Rows: {plan['rows']:,}, {plan['invalid']:,} of them invalid. Different numbers: {len(found):,}. Credits, "
             f"at most: {due:,}. Time at {limit:,} requests in {window_s:,} s, at least: "
-            f"{timedelta(seconds=plan['seconds'])}."
+            f"{duration}."
         )
         self.write_result(options, plan, text)
 

@@ -138,6 +138,7 @@ def test_download_has_the_rows_in_order(operator: Client, lookup: FileLookup) ->
     result = {"searched_number": "12125550100", "outcome": "found", "name_a": "=1+1", "spam_b": "true"}
     lookup.rows.filter(number=12125550100).update(outcome="found", result=result)
     response = step(operator, lookup, "download")
+    assert response["Content-Type"] == "text/csv; charset=utf-8"
     assert b"".join(response).decode().splitlines() == [
         "caller,called,searched_number,outcome,name_a,location_a,name_b,spam_b",
         "12125550100,1,12125550100,found,'=1+1,,,true",
@@ -152,10 +153,11 @@ def test_killed_process_is_shown_as_stopped(operator: Client, lookup: FileLookup
     assert "Interrupted." in operator.get(f"{LIST}{lookup.pk}/change/").text
 
 
-def test_prune_deletes_files_after_a_week(lookup: FileLookup) -> None:
+def test_prune_deletes_files_after_a_week(lookup: FileLookup, monkeypatch: pytest.MonkeyPatch) -> None:
     FileLookup.objects.update(seen_at=timezone.now() - file_lookups.KEPT + timedelta(minutes=1))
     assert file_lookups.prune() == 0
     FileLookup.objects.update(seen_at=timezone.now() - file_lookups.KEPT)
+    monkeypatch.setattr(file_lookups, "PRUNE_ROWS", 3)  # of 4
     assert file_lookups.prune() == 1
     assert not FileLookupRow.objects.exists()
 
@@ -187,6 +189,11 @@ def receive_with(monkeypatch: pytest.MonkeyPatch, acts: Mapping[int, Callable[[]
 @pytest.fixture
 def uploaded(operator: Client, token: ApiToken) -> None:
     operator.post(f"{begin(operator, token).json()['part']}&offset=0", CSV, content_type="application/octet-stream")
+
+
+@pytest.mark.usefixtures("uploaded")
+def test_page_of_the_upload_names_its_kind(operator: Client) -> None:
+    assert ": Numbers to look up, 6" in words(operator.get(FORM).text)
 
 
 @pytest.mark.usefixtures("uploaded")

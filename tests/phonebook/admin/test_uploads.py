@@ -64,7 +64,7 @@ def test_file_is_received_in_parts(operator: Client) -> None:
     [
         (
             {"size": uploads.MAX_BYTES + 1},
-            "The file has more than 20 MB. Compress it with gzip, or import it by a command.",
+            "The file has more than 20 MB. Compress it with gzip, or use the command.",
         ),
         ({"size": 0}, "The file is empty."),
         ({"region": "XX"}, "Region: Enter an ISO 3166-1 code such as US."),
