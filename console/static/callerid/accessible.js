@@ -35,6 +35,10 @@ document.addEventListener("DOMContentLoaded", () => {
     icon.closest("div[title]")?.setAttribute("role", "img"); // a value of a list: its name is the title
   }
 });
+// Chromium gives up on `autofocus` in a page that is shown only when Alpine has started.
+addEventListener("load", () => {
+  if (document.activeElement === document.body) document.querySelector("[autofocus]")?.focus();
+});
 
 // Its buttons of the menus are no buttons. Alpine has not read their attributes yet.
 document.addEventListener("alpine:init", () => {
