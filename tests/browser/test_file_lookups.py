@@ -27,6 +27,7 @@ def test_file_is_looked_up(admin_page: Page, service: Service, tmp_path: Path) -
     service.manage("create_token", "File desk", "--credits", "10", "--quiet")
     page.goto("/admin/lookup/filelookup/")
     page.get_by_role("link", name="Upload numbers to look up").first.click()
+    page.wait_for_load_state()  # of the script that suggests
     page.locator("#id_token").press_sequentially("File de")
     page.locator(".suggestions > li", has_text="File desk").click()
     looks_right(page, "lookup-upload")
