@@ -16,8 +16,7 @@ from django.utils import timezone
 
 from accounts import tokens
 from accounts.models import ApiToken
-from core import addresses, http
-from lookup import api_client
+from core import addresses, api_client, http
 from lookup.file_lookups import PERMISSIONS, State, unanswered
 from lookup.models import FileLookup
 from lookup.number_file import result_of

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 import logging
 import subprocess
@@ -30,6 +31,14 @@ from tests.upstream import Upstream, hangs, raw, says
 
 NUMBER = 493023125555
 NAME = "Musterhaus Advisors"
+ANSWER = {
+    "data": {
+        "source_a": {"name": NAME, "location": "Berlin"},
+        "source_b": {"spam": False},
+        "combined": {"source_a_available": True, "source_b_available": False},
+    },
+    "credits_remaining": 4,
+}
 #: % is the number or the name.
 BY_NUMBER = [
     "(|(telephoneNumber=%)(mobile=%)(ipPhone=%))",
@@ -284,7 +293,7 @@ def test_telephones_that_ring_together_share_a_paid_search(
 ) -> None:
     monkeypatch.setattr(paid_search, "SHARED_S", 30)
     monkeypatch.setattr(paid_search, "_searches", {})
-    answer = vendor(says({"data": {"source_a": {"name": NAME, "location": "Berlin"}, "source_b": {"spam": False}}}))
+    answer = vendor(says(ANSWER))
     settings.LDAP_TOKEN, settings.LDAP_URL = "a.b.c", answer.url
 
     async def ring() -> list[directory.Entry | None]:
@@ -299,8 +308,8 @@ def test_telephones_that_ring_together_share_a_paid_search(
     ("behave", "message"),
     [
         (says({"detail": "No credits remaining"}, 403), "directory: no name, status 403"),
-        (says({"success": True}), "directory: no entry, ValueError"),
-        (raw(b"[]"), "directory: no entry, ValueError"),
+        (says({"success": True}), "directory: no entry, Refused"),
+        (raw(b"[]"), "directory: no entry, Refused"),
         (hangs, "directory: no entry, TimeoutError"),
     ],
 )
@@ -317,6 +326,22 @@ def test_refused_and_failed_paid_searches_find_nothing(
     monkeypatch.setattr(slapd_socket, "DEADLINE_S", 2)
     assert search(f"(telephoneNumber=+{NUMBER})") == []
     assert message in caplog.messages
+
+
+def test_failure_that_nobody_waits_for_is_not_logged(
+    vendor: Callable[..., Upstream], settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(paid_search, "SHARED_S", 30)
+    settings.LDAP_TOKEN, settings.LDAP_URL = "a.b.c", vendor(hangs).url
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(paid_search.shared_search(str(NUMBER), timeout_s=0.5), 0.1)
+        await asyncio.wait([paid_search._searches.pop(str(NUMBER))])
+        gc.collect()  # asyncio reports what was not read
+
+    loop.run(give_up())
+    assert caplog.messages == []
 
 
 @pytest.mark.django_db

@@ -14,8 +14,8 @@ import msgspec
 from django.core.management.base import CommandError, CommandParser
 
 from core import addresses, http, numbers, webhooks
+from core.api_client import TIMEOUT_S, Client, Refused, search_each
 from core.progress_bar import progress_bar
-from lookup.api_client import TIMEOUT_S, Client, Refused, search_each
 from lookup.number_file import ANSWERED, COLUMNS, OUTCOMES, Record, Result, least_duration, open_numbers, result_of
 from phonebook.imports.readers.base import UnreadableFile
 from phonebook.management.import_command import BackgroundCommand

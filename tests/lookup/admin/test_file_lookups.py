@@ -20,8 +20,8 @@ from django.utils import timezone
 from accounts import tokens
 from accounts.models import ApiToken
 from callerid_project.erasure import erase
-from core import background_process, http
-from lookup import api_client, file_lookup_process, file_lookups
+from core import api_client, background_process, http
+from lookup import file_lookup_process, file_lookups
 from lookup.models import FileLookup, FileLookupRow
 from phonebook.imports import uploads
 from phonebook.models import ImportUpload

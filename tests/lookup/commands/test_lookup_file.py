@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from lookup import api_client
+from core import api_client
 from lookup.number_file import NumberFile
 from tests import plugin, upstream
 from tests.service import Service

@@ -1,4 +1,4 @@
-"""A client of the search API, one request at a time: it keeps the token's rate limit, and retries what may succeed."""
+"""A client of the search API: one request at a time, within the token's rate limit, with retries or without."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from core.hashing import keyed_hash
 #: Before each retry of a search, unless the service says how long to wait.
 RETRY_WAITS_S = (1.0, 2.0, 4.0)
 TIMEOUT_S = 10.0
-#: The longest `Retry-After` that is waited for.
+#: The longest wait that the service may ask for.
 MAX_WAIT_S = 3600.0
 #: The service, or all sources, are down: the next searches would fail too.
 MAX_FAILED_IN_TURN = 5
@@ -35,10 +35,19 @@ class Refused(Exception):
     """The service would refuse the next searches too. The message is a sentence for people."""
 
 
-class _Response(NamedTuple):
+class Response(NamedTuple):
     status: int
     headers: Mapping[str, str]
-    body: bytes
+    content: bytes
+
+    def answer(self) -> dict[str, Any]:
+        """The body of status 200. Raises Refused for another service's."""
+        try:
+            body: dict[str, Any] = json.loads(self.content)
+            body["data"]["combined"]["source_a_available"], body["credits_remaining"]
+        except (ValueError, LookupError, TypeError):
+            raise Refused("The answer is not one of this API: check the URL.") from None
+        return body
 
 
 class Client:
@@ -59,12 +68,12 @@ class Client:
         for default_wait_s in (*RETRY_WAITS_S, None):
             wait_s = default_wait_s
             try:
-                response = self._post(number, {"Idempotency-Key": key})
+                response = self.post(number, key=key)
             except http.RequestFailed as error:
                 problem = str(error)
             else:
                 if response.status == 200:
-                    return _body(response)
+                    return response.answer()
                 problem = f"HTTP {response.status}"
                 if response.status == 400:
                     break
@@ -81,22 +90,24 @@ class Client:
         """How many requests the token may make in a window, and the window in seconds: by a request that costs nothing,
         because it has no number. Raises Refused."""
         try:
-            response = self._post("", {})
+            response = self.post("")
         except http.RequestFailed as error:
             raise Refused(f"The service did not answer: {error}.") from None
         if not (policy := _POLICY.search(response.headers.get("RateLimit-Policy", ""))):
             raise _refused(response)
         return int(policy[1]), int(policy[2])
 
-    def _post(self, query: str, headers: dict[str, str]) -> _Response:
-        """Waits until the rate limit admits a request. Raises http.RequestFailed."""
+    def post(self, query: str, *, key: str = "") -> Response:
+        """One request, when the rate limit admits it. Raises http.RequestFailed."""
         time.sleep(max(0.0, self._free_at - time.monotonic()))
+        headers = self._headers | ({"Idempotency-Key": key} if key else {})
         body = {"api_key": self._token(), "query": query}
-        with self._session.request("POST", self._url, json=body, headers=self._headers | headers) as response:
+        with self._session.request("POST", self._url, json=body, headers=headers) as response:
             content = response.raw.read(_MAX_BYTES, decode_content=True)
         left = _LEFT.search(response.headers.get("RateLimit", ""))
-        self._free_at = time.monotonic() + int(left[2]) if left and left[1] == "0" else 0.0
-        return _Response(response.status_code, response.headers, content)
+        wait_s = min(int(left[2]), MAX_WAIT_S) if left and left[1] == "0" else 0
+        self._free_at = time.monotonic() + wait_s
+        return Response(response.status_code, response.headers, content)
 
 
 def search_each(
@@ -125,14 +136,5 @@ def search_each(
     return ""
 
 
-def _body(response: _Response) -> dict[str, Any]:
-    try:
-        body: dict[str, Any] = json.loads(response.body)
-        body["data"]["combined"]["source_a_available"], body["credits_remaining"]
-    except (ValueError, LookupError, TypeError):
-        raise Refused("The answer is not one of this API: check the URL.") from None
-    return body
-
-
-def _refused(response: _Response) -> Refused:
+def _refused(response: Response) -> Refused:
     return Refused(_REFUSED.get(response.status, f"The service answered with HTTP {response.status}: check the URL."))
