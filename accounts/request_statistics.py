@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.db.models import BigIntegerField, F, OuterRef, Q, QuerySet, Subquery, Sum
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, TruncDay
 
 from accounts.models import ApiToken, SearchHour, TokenDay
 from core import metrics, write_buffer
@@ -87,15 +87,17 @@ def prune() -> int:
 # --- Reports -----------------------------------------------------------------------------------------------------
 
 
-def by_hour(since: datetime, until: datetime = END) -> dict[datetime, dict[str, int]]:
-    """Hour → outcome → number of requests, for the hours from `since` on, and before `until`, that have any. One
-    statement."""
+def by_step(since: datetime, until: datetime = END, *, step: str = "hour") -> dict[datetime, dict[str, int]]:
+    """The start of each step → outcome → number of requests, for the hours from `since` on, and before `until`, that
+    have any. `step`: `hour` or `day`. One statement."""
     hours = SearchHour.objects.filter(hour__gte=since, hour__lt=until)
-    return _by_period(hours.values_list("hour", "outcome", "count"))
+    start = TruncDay("hour", tzinfo=UTC) if step == "day" else F("hour")
+    rows = hours.annotate(start=start).values_list("start", "outcome")
+    return _by_period(rows.annotate(total=Sum("count")).order_by())
 
 
 def by_day(token_ids: Collection[int], now: datetime) -> dict[date, dict[str, int]]:
-    """Like `by_hour`, summed over these tokens, for each of the last DAYS days, oldest first."""
+    """Like `by_step`, summed over these tokens, for each of the last DAYS days, oldest first."""
     first = now.date() - timedelta(days=DAYS - 1)
     rows = TokenDay.objects.filter(token__in=token_ids, day__gte=first).values_list("day", "outcome")
     counts = _by_period(rows.annotate(total=Sum("count")).order_by())

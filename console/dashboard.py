@@ -48,13 +48,13 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     )
     blocks: dict[str, Any] = {}
     if can_view_sources or can_view_ledger:
-        hours = request_statistics.by_hour(since, until)
-        total = sum(map(Counter, hours.values()), Counter[str]())
+        steps = request_statistics.by_step(since, until, step=period.step)
+        total = sum(map(Counter, steps.values()), Counter[str]())
     if can_view_sources:
         states = source_report.states(now)
         blocks["live"] = status_page.context(now, states)
         blocks["searches"] = _searches(total)
-        blocks["chart"] = _chart(hours, period, now)
+        blocks["chart"] = _chart(steps, period, now)
         blocks["report"] = source_report.report(since, until, states)
     if can_view_ledger:
         blocks["credits"] = figures = _credits(total, since, until)
@@ -168,10 +168,8 @@ def running_out(request: HttpRequest) -> HttpResponse:
     return TemplateResponse(request, "admin/running_out.html", context)
 
 
-def _chart(hours: dict[datetime, dict[str, int]], period: Period, now: datetime) -> dict[str, Any]:
+def _chart(counts: dict[datetime, dict[str, int]], period: Period, now: datetime) -> dict[str, Any]:
     """A bar for every hour or day of the period, including those without requests."""
-    steps = {at: Counter[str]() for at in period.steps(now)}
-    for hour, counts in hours.items():
-        # A process with a fast clock may have counted in an hour that has not begun yet.
-        steps.setdefault(hour if period.hours else periods.midnight(hour), Counter()).update(counts)
+    # A process with a fast clock may have counted in an hour that has not begun yet.
+    steps = {at: Counter(counts.get(at)) for at in (*period.steps(now), *counts)}
     return requests_chart(steps, label=period.step_label, by=period.step)

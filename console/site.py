@@ -8,12 +8,14 @@ from typing import Any, cast
 import django_otp
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.views.autocomplete import AutocompleteJsonView
 from django.contrib.admin.views.decorators import staff_member_required
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core import signing
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -30,7 +32,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminRadioSelectWidg
 from console import login_limits, login_log, second_factor, status_page
 from console.invitation_page import InvitationView
 from core import history, throttling
-from core.admin import Secret, submitted
+from core.admin import ConsoleAdmin, Secret, submitted
 
 #: How long the set-up page with a new secret can be submitted.
 _SET_UP_WITHIN_S = 3600
@@ -129,6 +131,14 @@ class ChangeForm(_UserForm):
             self.verified_device(self.cleaned_data["proof"], "Neither your password nor a valid code.")
 
 
+class SuggestionsView(AutocompleteJsonView):
+    """Django's, with a detail of each result."""
+
+    def serialize_result(self, obj: Any, to_field_name: str) -> dict[str, str]:
+        detail = cast(ConsoleAdmin, self.model_admin).suggestion_detail(obj)
+        return {**super().serialize_result(obj, to_field_name), "detail": detail}
+
+
 class ConsoleSite(UnfoldAdminSite):
     index_title = "Dashboard"
 
@@ -144,6 +154,9 @@ class ConsoleSite(UnfoldAdminSite):
     def has_permission(self, request: HttpRequest) -> bool:
         """Whether this session may open the console; checked by every page."""
         return self.is_staff(request) and second_factor.is_satisfied(request)
+
+    def autocomplete_view(self, request: HttpRequest) -> HttpResponseBase:
+        return SuggestionsView.as_view(admin_site=self)(request)
 
     def get_urls(self) -> list[URLPattern]:
         """`invitation` is open to whoever has a link, `verify` and `set-up` to staff before they have entered a code;

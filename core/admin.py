@@ -214,6 +214,10 @@ class ConsoleAdmin(ModelAdmin):
             ]
         return message
 
+    def suggestion_detail(self, obj: Any) -> str:
+        """What tells `obj` from others of its name, where it is suggested as one types."""
+        return ""
+
     def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         """Context of the page of `obj` in addition to Django's; not of a page for `editing` alone."""
         return {}

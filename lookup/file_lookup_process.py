@@ -56,7 +56,7 @@ def _search(lookup: FileLookup) -> str:
         user = User.objects.filter(pk=lookup.started_by_id or 0).first()
         if user is None or not user.has_perms(PERMISSIONS):  # inactive users have none
             raise api_client.Refused("The user who started it may no longer look up files.")
-        token = ApiToken.objects.get(pk=lookup.token_id)  # it may be rotated meanwhile
+        token = ApiToken.objects.get(pk=lookup.token_id or 0)  # it may be rotated meanwhile
         return tokens.short_lived_jwt(token=token, lifetime=JWT_LIFETIME)
 
     def due() -> Iterator[str]:
@@ -65,7 +65,7 @@ def _search(lookup: FileLookup) -> str:
                 yield str(number)
 
     policy = addresses.policy_for(lookup.url, private_network=True)
-    headers = {"Host": lookup.host, "X-Request-ID": f"look-up-{lookup.pk}"}
+    headers = {"Host": lookup.host, "X-Request-ID": lookup.request_id}
     with http.Session(lookup.url, policy, timeout_s=api_client.TIMEOUT_S) as session:
         client = api_client.Client(session, lookup.url, jwt, headers)
         stopped = api_client.search_each(client, f"console {lookup.pk} {lookup.created_at}", due(), keep)

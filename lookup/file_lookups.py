@@ -15,10 +15,10 @@ from uuid import uuid4
 
 import msgspec
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Sum
 from django.utils import timezone
 
-from accounts.models import ApiToken
+from accounts.models import ApiToken, CreditEntry
 from core import background_process, history
 from core.retention import PRUNE_ROWS, delete_in_batches
 from lookup.models import FileLookup, FileLookupRow
@@ -48,7 +48,7 @@ def receive(upload: ImportUpload, opening: dict[str, Any]) -> Iterator[None]:
     meanwhile, also by an erasure of numbers. Raises UnreadableFile."""
     chosen = {name: upload.options.get(name) for name in ("column", "region")}
     with open_numbers(upload.file_name, **chosen, **opening) as file:
-        made = FileLookup(user=upload.user, token_id=upload.options["token"], file_name=upload.file_name)
+        made = FileLookup(user=upload.user, file_name=upload.file_name)
         made.columns, made.delimiter = [_text(name) for name in file.columns], file.delimiter
         made.save()
         here = FileLookup.objects.filter(pk=made.pk)
@@ -78,13 +78,13 @@ def _row(made: FileLookup, record: Record) -> FileLookupRow:
     return FileLookupRow(lookup=made, **values, outcome="pending" if number else "invalid")
 
 
-def start(lookup: FileLookup, *, by: Any, url: str, host: str) -> None:
-    """Search what has no answer yet, while the user `by` may do so. `url` and `host`: where the service that starts it
-    is reached, and its name. Raises WrongState."""
+def start(lookup: FileLookup, *, token: ApiToken, by: Any, url: str, host: str) -> None:
+    """Search what has no answer yet, at the token's expense, while the user `by` may do so. `url` and `host`: where the
+    service that starts it is reached, and its name. Raises WrongState."""
     run = uuid4().hex
     waiting = FileLookup.objects.filter(pk=lookup.pk, state__in=(State.READY, State.STOPPED))
     values = {"state": State.RUNNING, "error": "", "seen_at": timezone.now(), "run": run, "url": url, "host": host}
-    if not waiting.update(started_by=by, **values):
+    if not waiting.update(token=token, started_by=by, **values):
         raise WrongState("It runs already, or was deleted.")
     transaction.on_commit(partial(background_process.start, "process_lookup", str(lookup.pk), run))
 
@@ -118,6 +118,13 @@ def unanswered(lookup: FileLookup) -> QuerySet:
     """The numbers to search, each once."""
     rows = lookup.rows.filter(outcome__in=("pending", "failed"))
     return rows.order_by("number").values_list("number", flat=True).distinct()
+
+
+def charged(lookup: FileLookup) -> int:
+    """Credits that its searches have cost the token of the last start, without those that were refunded."""
+    own = CreditEntry.objects.filter(token=lookup.token_id, request_id=lookup.request_id, kind=CreditEntry.Kind.SEARCH)
+    found = own.filter(created_at__gte=lookup.created_at, refunded_by=None).aggregate(total=Sum("amount"))
+    return -(found["total"] or 0)
 
 
 def csv_lines(lookup: FileLookup) -> Iterator[str]:

@@ -1,8 +1,11 @@
 """What operators have done with sources, and the files that they look up."""
 
+from collections import Counter
+
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.functional import cached_property
 
 from accounts.models import ApiToken
 
@@ -48,7 +51,9 @@ class FileLookup(models.Model):
         DONE = "done", "Done"
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, related_name="+")
+    token = models.ForeignKey(
+        ApiToken, on_delete=models.PROTECT, null=True, related_name="+", help_text="Of the last start."
+    )
     started_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     state = models.CharField(max_length=16, choices=State, default=State.CHECKING)
     error = models.CharField(max_length=500, blank=True, help_text="Why it stopped.")
@@ -68,6 +73,16 @@ class FileLookup(models.Model):
 
     def __str__(self) -> str:
         return f"look-up {self.pk}"
+
+    @property
+    def request_id(self) -> str:
+        """The X-Request-ID of its searches."""
+        return f"look-up-{self.pk}"
+
+    @cached_property
+    def figures(self) -> Counter[str]:
+        """How many rows have each outcome. Read once."""
+        return Counter(dict(self.rows.values_list("outcome").annotate(models.Count("pk"))))
 
 
 class FileLookupRow(models.Model):

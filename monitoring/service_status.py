@@ -89,7 +89,7 @@ def status(now: datetime, states: Mapping[str, State]) -> Status:
     minutes = by_minute(now) if settings.REQUEST_LOG_DAYS else None
     if minutes is None:
         since = periods.hour(now) - HOUR
-        recent = _requests(sum(map(Counter, request_statistics.by_hour(since).values()), Counter[str]()))
+        recent = _requests(sum(map(Counter, request_statistics.by_step(since).values()), Counter[str]()))
     else:
         since = list(minutes)[-RECENT]
         recent = Requests.sum(requests for at, requests in minutes.items() if at >= since)

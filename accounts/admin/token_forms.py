@@ -14,7 +14,7 @@ from django.utils.functional import lazy
 from unfold import widgets
 
 from accounts import customers
-from accounts.admin.customer_field import CustomerField
+from accounts.admin.suggest_fields import CustomerField
 from accounts.credits import credits_text
 from accounts.models import MAX_RATE_LIMIT, ApiToken, Customer
 from core.forms import ConfirmationField

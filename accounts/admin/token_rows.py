@@ -14,7 +14,7 @@ from accounts.admin.base import (
     matching_tokens,
     token_text_problem,
 )
-from accounts.admin.customer_field import UNKNOWN, CustomerField
+from accounts.admin.suggest_fields import UNKNOWN, CustomerField
 from accounts.models import Customer
 from accounts.newest import newest
 from core.admin import change_link

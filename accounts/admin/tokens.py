@@ -26,8 +26,8 @@ from accounts import credits, customers, request_statistics, tokens
 from accounts.admin import base, token_list
 from accounts.admin.base import allowance, require_allowance
 from accounts.admin.charts import requests_chart
-from accounts.admin.customer_field import CustomerField
 from accounts.admin.ledger import described
+from accounts.admin.suggest_fields import CustomerField
 from accounts.admin.token_forms import (
     GRACES,
     AdjustForm,
@@ -124,15 +124,25 @@ class ApiTokenAdmin(TopUpAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[ApiToken], search_term: str
     ) -> tuple[QuerySet[ApiToken], bool]:
-        """`#12` is the token with this id; `12` also searches for text. tokens.find says how a JWT is searched."""
+        """`#12` is the token with this id; `12` also searches for text. tokens.find says how a JWT is searched. Where
+        tokens are suggested, a part of the customer's name finds them too, and those that cannot be used are left
+        out."""
         text = search_term.strip()
+        is_suggestion = "model_name" in request.GET  # as the parameters of Django's view
+        if is_suggestion:
+            queryset = queryset.filter(revoked_at=None, expires_at__gt=timezone.now()).select_related("customer")
         if not text:
             return queryset, False
         identified = queryset.filter(base.identified_tokens(text))
         if base.is_only_id(text):
             return identified, False
         found, duplicates = super().get_search_results(request, queryset, text)
+        if is_suggestion:
+            found |= queryset.filter(customer__name__icontains=text)
         return found | identified, duplicates
+
+    def suggestion_detail(self, obj: ApiToken) -> str:
+        return ", ".join(token_list.details_and_customer(obj))
 
     # --- The token's page ----------------------------------------------------------------------------------------
 

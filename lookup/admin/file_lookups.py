@@ -1,50 +1,38 @@
 """Looking up a file in the console: the upload, what it would cost, start, progress and result."""
 
-import re
-from collections import Counter
-from types import MappingProxyType
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import admin
-from django.db.models import Count
+from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.urls import URLPattern, path
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
+from django.utils.timesince import timesince
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
-from unfold.widgets import UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from accounts import tokens
-from accounts.admin.customer_field import CustomerWidget
+from accounts.admin.suggest_fields import TokenField
+from accounts.credits import credits_text
 from accounts.models import ApiToken
 from core.admin import LargeTableAdmin, ReadOnlyAdmin, change_link, column, form_action, page_url, require
 from lookup import file_lookups
 from lookup.models import FileLookup
 from lookup.number_file import ANSWERED, OUTCOMES, least_duration
-from phonebook.admin.uploads import ContactsForm, UploadAdmin
+from phonebook.admin.uploads import RegionField, UploadAdmin, UploadForm
 from phonebook.models import ImportUpload
 
 State = FileLookup.State
 MAX_PROBLEMS = 50
 PERMISSION, VIEW_TOKEN = file_lookups.PERMISSIONS
-_TOKEN = re.compile(r"(?:.*\(#|#)?([0-9]{1,18})\)?")
 _LABELS = {"Running": "info", "Stopped": "warning", "Done": "success"}
 
 
-class TokenWidget(CustomerWidget):
-    source: ClassVar = {"app_label": "lookup", "model_name": "filelookup", "field_name": "token"}
-    suggested = "API tokens"
+class LookupForm(UploadForm):
+    field_order = ("file", "column", "region")
 
-
-class LookupForm(ContactsForm):
-    FORMATS = MappingProxyType({})
-    field_order = ("file", "token", "column", "region")
-
-    format = None  # type: ignore[assignment]  # Django then leaves it out
-    token = forms.CharField(
-        label="API token", max_length=200, widget=TokenWidget, help_text="Its credits pay, and its rate limit applies."
-    )
     column = forms.CharField(
         required=False,
         max_length=100,
@@ -52,37 +40,55 @@ class LookupForm(ContactsForm):
         help_text="Name of the column of numbers, or its position from 1. Leave empty if it is named number or phone, "
         "or the only one.",
     )
-
-    def clean_token(self) -> int:
-        match = _TOKEN.fullmatch(self.cleaned_data["token"].strip())
-        token = ApiToken.objects.filter(pk=match[1]).first() if match else None
-        if token is None:
-            raise forms.ValidationError("Choose a token from the list that opens as you type.")
-        if token.state in ("revoked", "expired"):
-            raise forms.ValidationError(f"This token is {token.state}. Choose another one.")
-        return token.pk
+    region = RegionField()
 
 
-def _figures(lookup: Any) -> Counter[str]:
-    """How many rows have each outcome. Read once."""
-    if not hasattr(lookup, "figures"):
-        found = lookup.rows.order_by().values_list("outcome").annotate(count=Count("pk"))
-        lookup.figures = Counter(dict(found))
-    return cast("Counter[str]", lookup.figures)
+class StartForm(forms.Form):
+    """`due`: how many numbers are to be searched."""
+
+    token = TokenField(
+        label="API token", max_length=200, help_text="Its credits pay, and its rate limit applies to all its requests."
+    )
+    partly = forms.BooleanField(
+        label="Start also if its credits may not be enough: what is left can be started later.",
+        required=False,
+        widget=UnfoldBooleanWidget,
+    )
+
+    def __init__(self, *args: Any, due: int, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._due = due
+
+    def clean_token(self) -> ApiToken:
+        token: ApiToken = self.cleaned_data["token"]
+        needed = 1 if self.data.get("partly") else self._due
+        if token.credits < needed and not token.is_test:
+            text = f"{token} has {credits_text(token.credits)}, and {self._due:,} may be needed."
+            raise forms.ValidationError(f"{text} Top it up, or choose another token.")
+        return token
 
 
-def _rows(lookup: FileLookup) -> str:
-    figures = _figures(lookup)
-    return ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if figures[name]) or "-"
+def _counts(lookup: FileLookup) -> str:
+    shown = (f"{lookup.figures[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if lookup.figures[name])
+    return ", ".join(shown) or "-"
 
 
 def _cost(lookup: FileLookup) -> str:
     """What the rest costs at most, in words."""
-    due, token = file_lookups.unanswered(lookup).count(), lookup.token
-    limit, window_s = tokens.rate_limit(token)
-    duration = least_duration(due, limit, window_s)
-    costs = "A test token costs nothing" if token.is_test else f"{due:,} credits at most; {token} has {token.credits:,}"
-    return f"{due:,} different numbers. {costs}. At {limit:,} requests in {window_s} s: {duration} at least."
+    due = file_lookups.unanswered(lookup).count()
+    return f"{due:,} different numbers: {credits_text(due)} at most" if due else "-"
+
+
+def _charged(lookup: FileLookup) -> str:
+    credits = credits_text(file_lookups.charged(lookup))
+    return f"{credits}; its searches have the request id {lookup.request_id}"
+
+
+def _time(due: int, limit: int, window_s: int) -> str:
+    """How long `due` searches take at least, in words."""
+    now = timezone.now()
+    time = timesince(now - least_duration(due, limit, window_s), now)
+    return f"At {limit:,} requests in {window_s} s it takes at least {time}." if due > limit else ""
 
 
 def _problems(lookup: FileLookup) -> str:
@@ -91,7 +97,7 @@ def _problems(lookup: FileLookup) -> str:
 
 
 def _progress(lookup: FileLookup) -> dict[str, Any]:
-    figures = _figures(lookup)
+    figures = lookup.figures
     done, total = sum(figures[name] for name in ANSWERED), figures.total() - figures["invalid"]
     state = lookup.get_state_display()
     return {"state": state, "text": f"{done:,} of {total:,} rows are answered.", "done": done, "total": total}
@@ -110,8 +116,9 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     token_link = column(lambda lookup: change_link("accounts_apitoken", lookup.token_id, lookup.token), "API token")
     when = column(lambda lookup: f"{lookup.created_at:%Y-%m-%d %H:%M:%S}", "uploaded (UTC)")
     by = column(lambda lookup: lookup.user.get_username(), "by")
-    rows = column(_rows, "rows")
+    rows = column(_counts, "rows")
     rest = column(_cost, "to be searched")
+    charged = column(_charged, "charged")
     failure = column(lambda lookup: lookup.error or "-", "stopped because")
     problems = column(_problems, "first invalid rows")
 
@@ -120,10 +127,12 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         return lookup.get_state_display()
 
     def get_fields(self, request: HttpRequest, obj: FileLookup | None = None) -> tuple[str, ...]:
-        fields = ["file", "token_link", "when", "by", "state_label", "rows", "rest"]
+        fields = ["file", "when", "by", "state_label", "rows"]
         if obj is not None:
             fields += ["failure"] if obj.error else []
-            fields += ["problems"] if _figures(obj)["invalid"] else []
+            fields += ["token_link", "charged"] if obj.token else []
+            fields += ["rest"] if obj.state != State.DONE else []
+            fields += ["problems"] if obj.figures["invalid"] else []
         return tuple(fields)
 
     def get_urls(self) -> list[URLPattern]:
@@ -163,38 +172,57 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     def next_url(self, request: HttpRequest, upload: ImportUpload | None) -> str | None:
         """A file that was uploaded is started or discarded before the next one is uploaded."""
         waiting = FileLookup.objects.filter(user=request.user.pk, state=State.READY).first()
-        return None if waiting is None else self.url_of(waiting)
+        if waiting is None:
+            return None
+        text = "This file is ready. Start the search, or discard the file before you upload another one."
+        self.message_user(request, text, messages.INFO)
+        return self.url_of(waiting)
 
     # --- What can be done with a look-up -----------------------------------------------------------------------------
 
     def offers(self, request: HttpRequest, url_path: str, obj: FileLookup) -> bool:
-        states = {"start": (State.READY, State.STOPPED), "stop": (State.RUNNING,), "download": (*State,)}
+        states = {
+            "start": (State.READY, State.STOPPED),
+            "stop": (State.RUNNING,),
+            "download": (State.RUNNING, State.STOPPED, State.DONE),
+        }
         return obj.state in states.get(url_path, (State.READY, State.STOPPED, State.DONE))
 
     def action_context(self, request: HttpRequest, url_path: str, obj: FileLookup) -> dict[str, Any]:
-        return {"explanation": _cost(obj)} if url_path == "start" else {}
+        if url_path != "start":
+            return {}
+        due = file_lookups.unanswered(obj).count()
+        explanation = f"{due:,} different numbers cost at most {credits_text(due)}."
+        return {"explanation": explanation, "initial": {"token": obj.token}, "form_options": {"due": due}}
 
-    @form_action("Start", PERMISSION, VIEW_TOKEN, explanation="Searches for the numbers that have no answer.")
+    @form_action("Start", PERMISSION, VIEW_TOKEN, form=StartForm, variant=ActionVariant.PRIMARY)
     def start(self, request: HttpRequest, obj: FileLookup, data: dict[str, Any]) -> str:
         # As this process was reached: it may be one of several, behind a proxy.
         server = request.META["SERVER_NAME"]
         server = f"[{server}]" if ":" in server else server
         url = f"http://{server}:{request.META['SERVER_PORT']}"
-        file_lookups.start(obj, by=request.user, url=url, host=request.get_host())
-        file_lookups.record(obj, request.user, f"Started at the expense of token {obj.token_id}: {_rows(obj)}.")
-        at_its_expense = f"Started look-up {obj.pk} of a file at its expense: {_rows(obj)}."
-        file_lookups.record(obj, request.user, at_its_expense, target=obj.token)
-        return "The search has started."
+        token = data["token"]
+        file_lookups.start(obj, token=token, by=request.user, url=url, host=request.get_host())
+        file_lookups.record(obj, request.user, f"Started at the expense of token {token.pk}: {_counts(obj)}.")
+        at_its_expense = f"Started look-up {obj.pk} of a file at its expense: {_counts(obj)}."
+        file_lookups.record(obj, request.user, at_its_expense, target=token)
+        due = file_lookups.unanswered(obj).count()
+        return f"The search has started. {_time(due, *tokens.rate_limit(token))}".strip()
 
     @form_action("Stop", PERMISSION, explanation="What was answered is kept, and the rest can be started again.")
     def stop(self, request: HttpRequest, obj: FileLookup, data: dict[str, Any]) -> str:
         file_lookups.stop(obj)
-        file_lookups.record(obj, request.user, f"Stopped: {_rows(obj)}.")
+        file_lookups.record(obj, request.user, f"Stopped: {_counts(obj)}.")
         return "The search ends within seconds."
 
-    @form_action("Download", PERMISSION, explanation="The file's columns with the answers, as CSV.")
+    @form_action(
+        "Download",
+        PERMISSION,
+        explanation="The file's columns with the answers, as CSV.",
+        variant=ActionVariant.PRIMARY,
+    )
     def download(self, request: HttpRequest, obj: FileLookup, data: dict[str, Any]) -> StreamingHttpResponse:
-        file_lookups.record(obj, request.user, f"Downloaded: {_rows(obj)}.")
+        file_lookups.record(obj, request.user, f"Downloaded: {_counts(obj)}.")
         headers = {"Content-Disposition": f'attachment; filename="look-up-{obj.pk}.csv"'}
         return StreamingHttpResponse(
             file_lookups.csv_lines(obj), content_type="text/csv; charset=utf-8", headers=headers
@@ -208,7 +236,7 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         atomic=False,
     )
     def discard(self, request: HttpRequest, obj: FileLookup, data: dict[str, Any]) -> str:
-        rows = _rows(obj)
+        rows = _counts(obj)
         file_lookups.discard(obj)
         file_lookups.record(obj, request.user, f"Discarded: {rows}.")
         return "The file and its answers were deleted."

@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
                 ('url', models.CharField(blank=True, help_text='The address of the service that started it.', max_length=200)),
                 ('host', models.CharField(blank=True, help_text='The Host header for that address.', max_length=255)),
                 ('started_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('token', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='accounts.apitoken')),
+                ('token', models.ForeignKey(help_text='Of the last start.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='accounts.apitoken')),
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={

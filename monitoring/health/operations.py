@@ -35,7 +35,7 @@ NEVER_AUDITED = "The whole ledger was never checked: run manage.py audit_credits
 @check("Searches", "searches.degraded", "searches.failing", is_delayed=True, in_doctor=False)
 def _searches(request: Request) -> Findings:
     this_hour = periods.hour(timezone.now())
-    hours = request_statistics.by_hour(this_hour - HOUR)
+    hours = request_statistics.by_step(this_hour - HOUR)
     counts = Counter(hours.get(this_hour, {}))
     if _answers(counts) + counts["failed"] < settings.ALERT_MIN_COUNT:
         counts = sum(map(Counter, hours.values()), Counter[str]())

@@ -59,15 +59,11 @@ def fault_text(row: dict[str, Any]) -> str:
 
 
 class UploadForm(forms.Form):
-    """The options of the import commands that both kinds of imports have. Fields that are set are ImportBatch.options,
-    but for those in FILE."""
+    """The fields of every upload. Fields that are set are ImportBatch.options, but for those in FILE."""
 
     FILE = ("file_name", "size")
-    FORMATS: Mapping[str, formats.Format]
-    field_order = ("file", "region", "source", "format")
 
     file = forms.FileField(widget=UnfoldAdminFileFieldWidget)
-    format = forms.ChoiceField(required=False, widget=UnfoldAdminSelectWidget)
     encoding = forms.CharField(
         required=False,
         max_length=40,
@@ -90,9 +86,6 @@ class UploadForm(forms.Form):
         super().__init__(*args, **options)
         if self.is_bound:
             del self.fields["file"]  # it comes in parts
-        if self.FORMATS:
-            titles = ((name, each.title) for name, each in self.FORMATS.items())
-            self.fields["format"].choices = [("", "Recognize the format"), *titles]  # type: ignore[attr-defined]
 
     def clean_encoding(self) -> str:
         encoding: str = self.cleaned_data["encoding"]
@@ -106,26 +99,38 @@ class UploadForm(forms.Form):
         return clean_text(self.cleaned_data["file_name"].replace("/", "_"))
 
 
-class ContactsForm(UploadForm):
-    FORMATS = formats.CONTACTS
+class FormatField(forms.ChoiceField):
+    def __init__(self, known: Mapping[str, formats.Format]) -> None:
+        titles = ((name, each.title) for name, each in known.items())
+        choices = [("", "Recognize the format"), *titles]
+        super().__init__(choices=choices, required=False, widget=UnfoldAdminSelectWidget)
 
-    region = forms.CharField(
-        required=False,
-        max_length=2,
-        widget=UnfoldAdminTextInputWidget,
-        help_text="Where numbers without a plus are dialed, such as US. Without it they need their country code.",
-    )
 
-    def clean_region(self) -> str:
-        region: str = self.cleaned_data["region"].upper()
+class RegionField(forms.CharField):
+    """An ISO 3166-1 alpha-2 code, or empty."""
+
+    def __init__(self) -> None:
+        text = "Where numbers without a plus are dialed, such as US. Without it they need their country code."
+        super().__init__(required=False, max_length=2, widget=UnfoldAdminTextInputWidget, help_text=text)
+
+    def clean(self, value: Any) -> str:
+        region: str = super().clean(value).upper()
         if region and region not in numbers.REGIONS:
             raise forms.ValidationError("Enter an ISO 3166-1 code such as US.")
         return region
 
 
-class ComplaintsForm(UploadForm):
-    FORMATS = formats.COMPLAINTS
+class ContactsForm(UploadForm):
+    field_order = ("file", "region", "format")
 
+    format = FormatField(formats.CONTACTS)
+    region = RegionField()
+
+
+class ComplaintsForm(UploadForm):
+    field_order = ("file", "source", "format")
+
+    format = FormatField(formats.COMPLAINTS)
     source = forms.CharField(
         required=False,
         widget=UnfoldAdminTextInputWidget,
@@ -287,7 +292,8 @@ class ImportUploadAdmin(UploadAdmin):
         return can_import(request, kind)
 
     def upload_context(self, request: HttpRequest, kind: str) -> dict[str, Any]:
-        titles = "; ".join(each.title for each in self.upload_forms[kind].FORMATS.values())
+        known = {Kind.CONTACTS: formats.CONTACTS, Kind.COMPLAINTS: formats.COMPLAINTS}[Kind(kind)]
+        titles = "; ".join(each.title for each in known.values())
         checked = "It is checked first: the next page shows what the import would change, and asks you to confirm."
         title = f"Import {Kind(kind).label.lower()}"
         label = Kind(kind).label

@@ -49,8 +49,12 @@ def test_request_is_counted_by_hour_and_by_token_and_day(
         request_statistics.count(token_id=token.pk, outcome=outcome)
     request_statistics.count(token_id=None, outcome="unauthorized")
     process_buffer.flush()
-    assert request_statistics.by_hour(midnight - timedelta(days=1)) == {
+    assert request_statistics.by_step(midnight - timedelta(days=1)) == {
         midnight - timedelta(hours=1): {"found_both": 1},
+        midnight: {"found_both": 2, "no_credits": 1, "unauthorized": 1},
+    }
+    assert request_statistics.by_step(midnight - timedelta(hours=4), step="day") == {
+        midnight - timedelta(days=1): {"found_both": 1},
         midnight: {"found_both": 2, "no_credits": 1, "unauthorized": 1},
     }
     assert list(request_statistics.by_day([token.pk], NOON).values())[-3:] == [
@@ -60,13 +64,13 @@ def test_request_is_counted_by_hour_and_by_token_and_day(
     ]
 
 
-def test_by_hour_starts_at_its_time_and_by_day_30_days_ago(token: ApiToken) -> None:
+def test_by_step_starts_at_its_time_and_by_day_30_days_ago(token: ApiToken) -> None:
     for hours in (0, 1):
         SearchHour.objects.create(hour=NOON - timedelta(hours=hours), outcome="failed", count=1)
     spent(token, 1, days_ago=29)
     spent(token, 1, days_ago=30)
     spent(issued(5), 3)
-    assert list(request_statistics.by_hour(NOON)) == [NOON]
+    assert list(request_statistics.by_step(NOON)) == [NOON]
     by_day = request_statistics.by_day([token.pk], NOON)
     assert list(by_day) == [TODAY - timedelta(days=back) for back in reversed(range(30))]
     assert list(filter(None, by_day.values())) == [{"found_one": 1}]

@@ -27,21 +27,24 @@ def test_file_is_looked_up(admin_page: Page, service: Service, tmp_path: Path) -
     service.manage("create_token", "File desk", "--credits", "10", "--quiet")
     page.goto("/admin/lookup/filelookup/")
     page.get_by_role("link", name="Upload numbers to look up").first.click()
-    page.wait_for_load_state()  # of the script that suggests
-    page.locator("#id_token").press_sequentially("File de")
-    page.locator(".suggestions > li", has_text="File desk").click()
     looks_right(page, "lookup-upload")
     page.locator("#id_file").set_input_files(file)
     page.get_by_role("button", name="Upload and check").click()
 
-    expect(page.get_by_text("2 credits at most; File desk")).to_be_visible(timeout=WAIT_MS)
+    expect(page.get_by_text("2 different numbers: 2 credits at most")).to_be_visible(timeout=WAIT_MS)
     expect(page.get_by_text("Line 3: invalid phone number")).to_be_visible()
     looks_right(page, "lookup-ready")
     page.get_by_role("link", name="Start").click()
-    expect(page.get_by_text("2 credits at most; File desk")).to_be_visible()
+    page.wait_for_load_state()  # of the script that suggests
+    page.locator("#id_token").press_sequentially("File de")
+    suggestion = page.locator(".suggestions > li", has_text="File desk")
+    expect(suggestion).to_contain_text("10 credits")
+    suggestion.click()
+    looks_right(page, "lookup-start")
     page.get_by_role("button", name="Start").click()
 
     expect(page.get_by_text("Done", exact=True)).to_be_visible(timeout=WAIT_MS)
+    expect(page.get_by_text("2 credits; its searches have the request id")).to_be_visible()
     looks_right(page, "lookup-done")
     page.get_by_role("link", name="Download").click()
     with page.expect_download() as download:

@@ -25,12 +25,13 @@ from phonebook.imports import uploads
 background_process.start = lambda *arguments: None
 user, _ = User.objects.get_or_create(username="olga", defaults={{"is_superuser": True}})
 content = {content!r}
-options = {{"token": {token}, **{options!r}}}
+options = {options!r}
 upload = uploads.begin(user=user, kind="lookup", file_name="numbers.csv", size=len(content), options=options)
 uploads.append(upload, offset=0, content=content)
 print(upload.pk)
 """
 _DO = """
+from accounts.models import ApiToken
 from core import background_process
 from lookup import file_lookups
 from lookup.models import FileLookup
@@ -54,15 +55,15 @@ class Desk:
         return self.service.manage("create_token", "file", *arguments, "--quiet").strip()
 
     def upload(self, content: bytes, **options: str) -> subprocess.CompletedProcess[str]:
-        """For the first token."""
-        step = _UPLOAD.format(content=content, token=1, options=options)
+        step = _UPLOAD.format(content=content, options=options)
         upload_id = self.service.manage("shell", "-v0", "-c", step).strip()
         return self.service.run_command("process_import", upload_id)
 
     def start(self) -> "subprocess.Popen[str]":
-        arguments = self.shell(
-            f"file_lookups.start(lookup, by=lookup.user, url={self.service.url!r}, host='localhost')"
-        ).split()
+        """At the expense of the first token."""
+        where = f"url={self.service.url!r}, host='localhost'"
+        step = f"file_lookups.start(lookup, token=ApiToken.objects.get(pk=1), by=lookup.user, {where})"
+        arguments = self.shell(step).split()
         return subprocess.Popen(
             [sys.executable, "manage.py", *arguments],
             cwd=plugin.ROOT,

@@ -1,18 +1,20 @@
-// <input role="combobox" data-suggest="URL" aria-controls="ID">: lists in ID what URL finds for a part of a name, as the
-// editable combobox of the ARIA Authoring Practices. With data-create, also `Create "name"`, for a name that is new; once
+// <input role="combobox" data-suggest="URL" aria-controls="ID">: lists in ID what URL finds for a part of a name, each with
+// its detail, as the editable combobox of the ARIA Authoring Practices. With data-create, also `Create "name"`, for a name that is new; once
 // chosen, the field has the name, and the hidden field after it, data-new, has the choice.
 (() => {
   let timer, latest;
   const listOf = (field) => document.getElementById(field.getAttribute("aria-controls"));
-  const show = (field, texts) => {
+  const show = (field, results) => {
     const list = listOf(field);
     list.replaceChildren();
-    for (const [index, text] of texts.entries()) {
+    for (const [index, { text, detail }] of results.entries()) {
       const option = list.appendChild(document.createElement("li"));
-      Object.assign(option, { id: `${list.id}_${index}`, role: "option", ariaSelected: "false", textContent: text });
+      Object.assign(option, { id: `${list.id}_${index}`, role: "option", ariaSelected: "false" });
+      option.appendChild(document.createElement("bdi")).textContent = option.dataset.text = text;
+      if (detail) option.appendChild(document.createElement("small")).textContent = detail;
       option.classList.toggle("is-new", text.startsWith('Create "'));
     }
-    list.hidden = !texts.length;
+    list.hidden = !results.length;
     field.setAttribute("aria-expanded", !list.hidden);
     field.removeAttribute("aria-activedescendant");
   };
@@ -25,8 +27,9 @@
     parts.querySelector("[role=status]").textContent = name ? "New customer" : "";
   };
   const choose = (field, option) => {
-    const name = option.classList.contains("is-new") ? option.textContent.slice(8, -1) : "";
-    field.value = name || option.textContent;
+    const { text } = option.dataset;
+    const name = option.classList.contains("is-new") ? text.slice(8, -1) : "";
+    field.value = name || text;
     setNew(field, name);
     document.getElementById(`${field.id}_error`)?.remove();
     show(field, []);
@@ -36,10 +39,10 @@
     if (text.length > 100 || text.startsWith("eyJ")) return show(field, []); // no name: a token must not be in a URL
     const response = await fetch(`${field.dataset.suggest}&term=${encodeURIComponent(text)}`);
     if (!response.ok || latest !== text) return;
-    const found = (await response.json()).results.map((each) => each.text);
-    const names = found.flatMap((each) => [each, each.replace(/ \(#\d+\)$/, "")]).map((name) => name.toLowerCase());
+    const found = (await response.json()).results;
+    const names = found.flatMap(({ text: each }) => [each, each.replace(/ \(#\d+\)$/, "")]).map((name) => name.toLowerCase());
     const isNew = text && !names.includes(text.toLowerCase()) && !/^(#?\d+$|Create ")/.test(text);
-    const options = "create" in field.dataset && isNew ? [...found, `Create "${text}"`] : found;
+    const options = "create" in field.dataset && isNew ? [...found, { text: `Create "${text}"` }] : found;
     if (document.activeElement === field) show(field, options);
     else if ("create" in field.dataset && isNew && !found.length) setNew(field, text); // left with a name that is like no other
   };

@@ -4,6 +4,7 @@ what the process does.)"""
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts import tokens
-from accounts.models import ApiToken
+from accounts.models import ApiToken, CreditEntry, Customer
 from callerid_project.erasure import erase
 from core import api_client, background_process, http
 from lookup import file_lookup_process, file_lookups
@@ -57,29 +58,28 @@ def token() -> ApiToken:
     return tokens.issue(name="Shop (main)", initial_credits=1_500, rate_limit=1, actor="boss").token
 
 
-def begin(client: Client, token: object, **fields: Any) -> Any:
-    data = {"file_name": "numbers.csv", "size": len(CSV), "token": str(token), "column": "caller", **fields}
-    return client.post(FORM, data)
+def begin(client: Client) -> Any:
+    return client.post(FORM, {"file_name": "numbers.csv", "size": len(CSV), "column": "caller"})
 
 
 @pytest.fixture
-def lookup(operator: Client, token: ApiToken) -> FileLookup:
-    url = begin(operator, token).json()["part"]
+def lookup(operator: Client) -> FileLookup:
+    url = begin(operator).json()["part"]
     operator.post(f"{url}&offset=0", CSV, content_type="application/octet-stream")
     call_command("process_import", str(ImportUpload.objects.get().pk))
     return FileLookup.objects.get()
 
 
-def step(client: Client, lookup: FileLookup, name: str) -> Any:
-    return client.post(f"{LIST}{lookup.pk}/{name}/", follow=True)
+def step(client: Client, lookup: FileLookup, name: str, **data: Any) -> Any:
+    return client.post(f"{LIST}{lookup.pk}/{name}/", data, follow=True)
 
 
 def test_page_says_what_it_would_cost(operator: Client, lookup: FileLookup) -> None:
     assert not ImportUpload.objects.exists()
-    assert operator.get(FORM)["Location"] == f"{LIST}{lookup.pk}/change/"  # first it is started or discarded
-    page = words(operator.get(f"{LIST}{lookup.pk}/change/").text)
-    cost = f"2 credits at most; {lookup.token} has 1,500. At 1 requests in 60 s: 0:01:00 at least."
-    assert f"2 different numbers. {cost}" in page
+    page = words(operator.get(FORM, follow=True).text)  # leads to the file: first it is started or discarded
+    assert "This file is ready. Start the search, or discard the file" in page
+    assert "2 different numbers: 2 credits at most" in page
+    assert "2 different numbers cost at most 2 credits." in operator.get(f"{LIST}{lookup.pk}/start/").text
     assert "1 invalid, 3 pending" in page
     assert "Line 3: invalid phone number (must contain only digits)" in page
     assert "12125550100" not in page
@@ -88,36 +88,76 @@ def test_page_says_what_it_would_cost(operator: Client, lookup: FileLookup) -> N
 @pytest.mark.parametrize(
     ("choose", "says"),
     [
-        (lambda token: token.name, "API token: Choose a token from the list that opens as you type."),
-        (lambda token: "#999", "API token: Choose a token from the list that opens as you type."),
-        (lambda token: "", "API token: This field is required."),
-        (lambda token: tokens.revoke(token=token) and token, "API token: This token is revoked. Choose another one."),
+        (lambda token: token.name, "Choose a token from the list that opens as you type."),
+        (lambda token: "#999", "Choose a token from the list that opens as you type."),
+        (lambda token: "", "This field is required."),
+        (lambda token: tokens.revoke(token=token) and token, "This token is revoked. Choose another one."),
     ],
 )
-def test_refused_token(operator: Client, token: ApiToken, choose: Callable[..., object], says: str) -> None:
-    response = begin(operator, choose(token))
-    assert (response.status_code, response.json()) == (400, {"errors": [says]})
+def test_refused_token(
+    operator: Client, token: ApiToken, lookup: FileLookup, choose: Callable[..., object], says: str
+) -> None:
+    assert says in step(operator, lookup, "start", token=choose(token)).text
+    lookup.refresh_from_db()
+    assert lookup.state == "ready"
+
+
+def test_token_with_too_few_credits_starts_only_on_request(
+    operator: Client, token: ApiToken, lookup: FileLookup
+) -> None:
+    ApiToken.objects.update(credits=1)
+    says = f"{token} has 1 credit, and 2 may be needed. Top it up, or choose another token."
+    assert says in words(step(operator, lookup, "start", token=token).text)
+    ApiToken.objects.update(credits=0)
+    assert "has 0 credits, and 2 may be needed" in words(step(operator, lookup, "start", token=token, partly="on").text)
+    ApiToken.objects.update(credits=1)
+    assert "The search has started." in step(operator, lookup, "start", token=token, partly="on").text
+    lookup.refresh_from_db()
+    assert lookup.token == token
 
 
 @pytest.mark.parametrize("choose", [str, lambda token: f"#{token.pk}", lambda token: f" {token.pk} "])
-def test_token_by_name_or_id(operator: Client, token: ApiToken, choose: Callable[..., str]) -> None:
-    assert begin(operator, choose(token)).status_code == 200
-    assert ImportUpload.objects.get().options == {"token": token.pk, "column": "caller"}
+def test_token_by_name_or_id(operator: Client, token: ApiToken, lookup: FileLookup, choose: Callable[..., str]) -> None:
+    page = words(step(operator, lookup, "start", token=choose(token)).text)
+    assert "The search has started. At 1 requests in 60 s it takes at least 1 minute." in page
 
 
-def test_form_suggests_tokens(operator: Client, token: ApiToken) -> None:
-    assert 'aria-label="API tokens"' in operator.get(FORM).text
+def test_form_suggests_usable_tokens_by_name_or_customer(operator: Client, token: ApiToken, lookup: FileLookup) -> None:
+    assert 'aria-label="API tokens"' in operator.get(f"{LIST}{lookup.pk}/start/").text
+    of_customer = tokens.issue(name="Desk", customer=Customer.objects.create(name="Shoppers"), actor="boss").token
+    tokens.revoke(token=tokens.issue(name="Shop (old)", actor="boss").token)
     query = {"app_label": "lookup", "model_name": "filelookup", "field_name": "token", "term": "shop"}
-    assert operator.get("/admin/autocomplete/", query).json()["results"] == [{"id": str(token.pk), "text": str(token)}]
+    assert operator.get("/admin/autocomplete/", query).json()["results"] == [
+        {
+            "id": str(of_customer.pk),
+            "text": str(of_customer),
+            "detail": f"{of_customer.hint}, out of credits, 0 credits, {of_customer.customer}",
+        },
+        {"id": str(token.pk), "text": str(token), "detail": f"{token.hint}, active, 1,500 credits"},
+    ]
 
 
-def test_steps_are_offered_and_refused_by_state(operator: Client, lookup: FileLookup, started: Any) -> None:
+def test_page_says_what_was_charged(operator: Client, token: ApiToken, lookup: FileLookup) -> None:
+    FileLookup.objects.update(token=token, state="done")
+    spend = partial(CreditEntry.objects.create, token=token, kind="search", amount=-1, balance_after=9)
+    for request_id in (lookup.request_id, lookup.request_id, "another"):
+        spend(request_id=request_id)
+    refunded = spend(request_id=lookup.request_id)
+    CreditEntry.objects.create(token=token, kind="refund", amount=1, balance_after=9, refunds=refunded)
+    page = words(operator.get(f"{LIST}{lookup.pk}/change/").text)
+    assert f"2 credits; its searches have the request id look-up-{lookup.pk}" in page
+    assert "To be searched" not in page
+
+
+def test_steps_are_offered_and_refused_by_state(
+    operator: Client, token: ApiToken, lookup: FileLookup, started: Any
+) -> None:
     started.clear()
-    assert "The search has started." in step(operator, lookup, "start").text
+    assert "The search has started." in step(operator, lookup, "start", token=token).text
     lookup.refresh_from_db()
     assert (lookup.state, lookup.url, lookup.host) == ("running", "http://testserver:80", "testserver")
     assert started == [("process_lookup", str(lookup.pk), lookup.run)]
-    assert "It runs already" in step(operator, lookup, "start").text
+    assert "It runs already" in step(operator, lookup, "start", token=token).text
     assert "stop it first" in step(operator, lookup, "discard").text
     page = operator.get(f"{LIST}{lookup.pk}/change/").text
     assert f'data-url="{LIST}{lookup.pk}/progress/"' in page
@@ -164,7 +204,7 @@ def test_prune_deletes_files_after_a_week(lookup: FileLookup, monkeypatch: pytes
 
 def test_file_with_too_many_rows_is_refused(operator: Client, token: ApiToken, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_lookups, "MAX_ROWS", 3)
-    url = begin(operator, token).json()["part"]
+    url = begin(operator).json()["part"]
     operator.post(f"{url}&offset=0", CSV, content_type="application/octet-stream")
     with pytest.raises(Exception, match="Upload"):
         call_command("process_import", str(ImportUpload.objects.get().pk))
@@ -188,7 +228,7 @@ def receive_with(monkeypatch: pytest.MonkeyPatch, acts: Mapping[int, Callable[[]
 
 @pytest.fixture
 def uploaded(operator: Client, token: ApiToken) -> None:
-    operator.post(f"{begin(operator, token).json()['part']}&offset=0", CSV, content_type="application/octet-stream")
+    operator.post(f"{begin(operator).json()['part']}&offset=0", CSV, content_type="application/octet-stream")
 
 
 @pytest.mark.usefixtures("uploaded")
@@ -238,7 +278,9 @@ class Session:
 
 
 @pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch, operator: Client, lookup: FileLookup) -> Callable[..., str]:
+def process(
+    monkeypatch: pytest.MonkeyPatch, operator: Client, token: ApiToken, lookup: FileLookup
+) -> Callable[..., str]:
     """Start the look-up and run its process, with answers of the service. Returns what stopped it."""
 
     def run(answer: Callable[[str, str], tuple[int, int]], on_sleep: Callable[[], object] = lambda: None) -> str:
@@ -247,7 +289,7 @@ def process(monkeypatch: pytest.MonkeyPatch, operator: Client, lookup: FileLooku
         monkeypatch.setattr(file_lookup_process, "Heartbeat", lambda running: nullcontext())
         clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda seconds: seconds and on_sleep())
         monkeypatch.setattr(api_client, "time", clock)
-        step(operator, lookup, "start")
+        step(operator, lookup, "start", token=token)
         lookup.refresh_from_db()
         file_lookup_process.process(lookup.pk, lookup.run)
         lookup.refresh_from_db()
@@ -297,8 +339,8 @@ def test_upload_and_start_require_access_to_tokens(lookup: FileLookup, token: Ap
     user.user_permissions.add(*permissions)
     client = Client()
     client.force_login(user)
-    assert begin(client, token).status_code == 403
-    assert step(client, lookup, "start").status_code == 403
+    assert begin(client).status_code == 403
+    assert step(client, lookup, "start", token=token).status_code == 403
     lookup.refresh_from_db()
     assert lookup.state == "ready"
 
@@ -307,7 +349,7 @@ def test_import_that_awaits_its_confirmation_is_kept(operator: Client, token: Ap
     user = User.objects.get(username="olga")
     waiting = uploads.begin(user=user, kind="contacts", file_name="people.csv", size=9, options={})
     ImportUpload.objects.update(state="ready")
-    response = begin(operator, token)
+    response = begin(operator)
     says = "You have a file waiting under Imports: import or discard it first."
     assert (response.status_code, response.json()) == (409, {"errors": [says]})
     assert ImportUpload.objects.get() == waiting

@@ -1,6 +1,9 @@
-"""The form field for a customer."""
+"""Form fields for a customer and for a token, which suggest what has the text that is typed."""
 
-from typing import Any, ClassVar
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
@@ -12,12 +15,13 @@ from unfold import widgets
 
 from accounts import customers
 from accounts.admin.base import id_in
-from accounts.models import Customer
+from accounts.models import ApiToken, Customer
 
 #: With the name and a quotation mark after it, what suggest.js offers for a name that no customer has.
 _CREATE = 'Create "'
 #: The code of the error for a text that does not mean one customer.
 UNKNOWN = "unknown"
+_TOKEN = re.compile(r"(?:.*\(#|#)?([0-9]{1,18})\)?")
 
 
 def _or_create(message: str, name: str) -> SafeString:
@@ -33,33 +37,48 @@ def _name_to_create(value: Any) -> str | None:
     return text[len(_CREATE) : -1] if text.startswith(_CREATE) and text.endswith('"') else None
 
 
-class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
-    """A text field that suggests the customers whose name has the text in it: Django's view finds them, and suggest.js
-    lists them. The fields of Django's own widget have no names for screen readers, and Enter takes an unknown name."""
+class SuggestWidget(widgets.UnfoldAdminTextInputWidget):
+    """A text field with suggestions: Django's view finds them, and suggest.js lists them. The fields of Django's own
+    widget have no names for screen readers, and Enter takes an unknown name."""
 
-    template_name = "admin/accounts/customer_field.html"
-    #: A foreign key to what is suggested, for Django's view.
-    source: ClassVar = {"app_label": "accounts", "model_name": "apitoken", "field_name": "customer"}
-    suggested = "Customers"
+    template_name = "admin/accounts/suggest_field.html"
+    placeholder = "Part of the name"
+    #: What is suggested, for people, and a foreign key to it, for Django's view.
+    suggested: str
+    source: Mapping[str, str]
 
     class Media:
         js = ("callerid/suggest.js",)
 
     def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
-        url = f"{reverse('admin:autocomplete')}?{urlencode(self.source)}"
         own = {
             "role": "combobox",
             "aria-controls": f"{name}_list",
             "aria-expanded": "false",
             "aria-autocomplete": "list",
+            "autocomplete": "off",
+            "data-suggest": f"{reverse('admin:autocomplete')}?{urlencode(self.source)}",
+            "placeholder": self.placeholder,
         }
-        can_create = "data-create" in self.attrs
-        placeholder = "Part of the name, or a new name" if can_create else "Part of the name"
-        other = {"autocomplete": "off", "data-suggest": url, "placeholder": placeholder}
-        new_name = _name_to_create(value) if can_create else None
-        context = super().get_context(name, new_name or value, {**(attrs or {}), **own, **other})
-        creation = {"can_create": can_create, "new_name": new_name, "value_to_create": value}
-        return {**context, **creation, "suggested": self.suggested}
+        return {**super().get_context(name, value, {**(attrs or {}), **own}), "suggested": self.suggested}
+
+
+class CustomerWidget(SuggestWidget):
+    suggested = "Customers"
+    source = MappingProxyType({"app_label": "accounts", "model_name": "apitoken", "field_name": "customer"})
+
+    @property
+    def can_create(self) -> bool:
+        return "data-create" in self.attrs
+
+    @property
+    def placeholder(self) -> str:  # type: ignore[override]
+        return "Part of the name, or a new name" if self.can_create else super().placeholder
+
+    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
+        new_name = _name_to_create(value) if self.can_create else None
+        creation = {"can_create": self.can_create, "new_name": new_name, "value_to_create": value}
+        return {**super().get_context(name, new_name or value, attrs), **creation}
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
         """`Create "name"` only beside the name itself: without JavaScript, the text may have been changed since."""
@@ -104,3 +123,27 @@ class CustomerField(forms.ModelChoiceField):
             raise forms.ValidationError(_or_create(message, text) if self.can_create else message, UNKNOWN) from error
         except ValueError as error:
             raise forms.ValidationError(str(error), UNKNOWN) from error
+
+
+class TokenWidget(SuggestWidget):
+    suggested = "API tokens"
+    placeholder = "Part of its name or of the customer's"
+    source = MappingProxyType({"app_label": "lookup", "model_name": "filelookup", "field_name": "token"})
+
+
+class TokenField(forms.CharField):
+    """A token that can be used, by its #id or as it is suggested."""
+
+    widget = TokenWidget
+
+    def prepare_value(self, value: Any) -> Any:
+        return str(value) if isinstance(value, ApiToken) else value
+
+    def clean(self, value: Any) -> ApiToken:
+        match = _TOKEN.fullmatch(super().clean(value))
+        token = ApiToken.objects.filter(pk=match[1]).first() if match else None
+        if token is None:
+            raise forms.ValidationError("Choose a token from the list that opens as you type.")
+        if token.state in ("revoked", "expired"):
+            raise forms.ValidationError(f"This token is {token.state}. Choose another one.")
+        return token
