@@ -60,6 +60,12 @@ def find_by_prefix(prefix: str, rows: QuerySet, limit: int) -> list[Any]:
     return keys
 
 
+def _in_groups(text: str) -> str:
+    """`text`, in which quotation marks or HTML elements hold numbers, with these as lists show them."""
+    shown = _NAMED.sub(lambda n: f"+{n[0]}" if n[0].endswith("…") else numbers.formatted(n[0]), text)
+    return SafeString(shown) if isinstance(text, SafeString) else shown
+
+
 class PhoneNumberForm(forms.ModelForm):
     number = PhoneNumberField(
         help_text="With country code, e.g. +49 30 23125042. Spaces, hyphens, dots and parentheses are removed."
@@ -156,8 +162,17 @@ class NumberAdmin(LargeTableAdmin):
 
     def message_user(self, request: HttpRequest, message: str, *args: Any, **kwargs: Any) -> None:
         """Django's messages, with numbers as lists show them. (The History has the digits, which an erasure finds.)"""
-        shown = _NAMED.sub(lambda n: f"+{n[0]}" if n[0].endswith("…") else numbers.formatted(n[0]), message)
-        super().message_user(request, SafeString(shown) if isinstance(message, SafeString) else shown, *args, **kwargs)
+        super().message_user(request, _in_groups(message), *args, **kwargs)
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[Any], dict[str, int], set[str], list[str]]:
+        names, *others = super().get_deleted_objects(objs, request)
+        return [_in_groups(name) for name in names], *others
+
+    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+        context["object"] = _in_groups(f"“{context['object']}”").strip("“”")
+        return super().render_delete_form(request, context)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         return self._explain_timeout(request, super().changeform_view, *args, **kwargs)

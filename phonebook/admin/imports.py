@@ -8,7 +8,6 @@ from django.db.models import Q
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from unfold.decorators import display
-from unfold.enums import ActionVariant
 
 from core import numbers
 from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, change_link, column, form_action, require
@@ -164,7 +163,6 @@ class ImportBatchAdmin(ImportUploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
             "Restores the rows that the import changed, puts back those that it removed, and deletes those that it "
             "added. Rows that were changed since are left as they are."
         ),
-        variant=ActionVariant.DANGER,
         atomic=False,
     )
     def undo_import(self, request: HttpRequest, obj: ImportBatch, data: dict[str, Any]) -> str:

@@ -237,6 +237,7 @@ class UploadAdmin(ConsoleAdmin):
             "changes": changes,
             # Of a list of complaints without changes the import records the version.
             "can_confirm": upload.state == State.READY and (changes or upload.kind == Kind.COMPLAINTS),
+            "has_earlier": ImportBatch.objects.filter(kind=upload.kind, can_undo=True).exists(),
             "examples": [row | {"number": numbers.formatted(row["number"])} for row in upload.preview],
         }
 
