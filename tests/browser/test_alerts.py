@@ -19,10 +19,9 @@ def test_test_alert_arrives_and_is_listed(admin_page: Page, service: Service, ma
     assert_accessible(admin_page)
     screenshots(admin_page, "test-alert-queued")
     service.manage("send_test_alert")  # sends all that is due
-    sent = mailbox.messages[before:]
-    assert [(str(each["To"]), str(each["Subject"])) for each in sent] == [
-        ("operations@example.org", "[Caller ID] Test alert")
-    ] * 2
+    # Other tests may have added recipients.
+    sent = [each for each in mailbox.messages[before:] if each["To"] == "operations@example.org"]
+    assert [str(each["Subject"]) for each in sent] == ["[Caller ID] Test alert"] * 2
     admin_page.goto("/admin/monitoring/notice/")
     row = admin_page.get_by_role("row").filter(has_text="Test alert").first
     expect(row).to_contain_text("operations@example.org")
