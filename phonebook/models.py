@@ -223,8 +223,12 @@ class ImportChange(models.Model):
     """A Contact or ComplaintDay that an import changed or removed, with the values before. Rows that the import added
     are those with its `import_batch` that have no ImportChange."""
 
-    # Without a constraint, which would cost an import more than the row itself.
-    batch = models.ForeignKey(ImportBatch, on_delete=models.CASCADE, related_name="changes", db_constraint=False)
+    # The only index: one more, or a constraint, would cost an import about as much as the row itself.
+    pk = models.CompositePrimaryKey("batch_id", "row_id")
+    batch = models.ForeignKey(
+        ImportBatch, on_delete=models.CASCADE, related_name="changes", db_constraint=False, db_index=False
+    )
+    row_id = models.BigIntegerField(help_text="The primary key of the row.")
     is_removed = models.BooleanField(default=False, help_text="The import removed the row.")
     # The columns of the row. As one value, such as JSON, they would cost an import twice as much.
     number = NumberField()

@@ -197,8 +197,8 @@ class StagingTables(ABC):
         """Store rows of `table`, which is `t` in the SQL `rows`, as they are before the import."""
         previous = ", ".join(f"t.{column}" for column in table.restored)
         run(
-            f"INSERT INTO {ImportChange._meta.db_table} (batch_id, is_removed, {', '.join(table.restored)}) "
-            f"SELECT {batch.pk}, {is_removed}, {previous} FROM {rows}"
+            f"INSERT INTO {ImportChange._meta.db_table} (batch_id, row_id, is_removed, "
+            f"{', '.join(table.restored)}) SELECT {batch.pk}, t.id, {is_removed}, {previous} FROM {rows}"
         )
 
     def differ(self, table: TargetTable, one: str, other: str) -> str:

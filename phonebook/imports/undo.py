@@ -150,7 +150,7 @@ def expire() -> None:
 def left(batch: ImportBatch) -> list[tuple[int, str]]:
     """Of the rows that the import changed or removed, the first that its undo left: the number, and why."""
     table, found = TABLES[batch.kind], []
-    for change in batch.changes.order_by("number", "pk")[:MAX_LISTED]:
+    for change in batch.changes.order_by("number", "row_id")[:MAX_LISTED]:
         key = {column: getattr(change, column) for column in table.key}
         row = table.model._default_manager.filter(**key).values("import_batch").first()
         if row is None:
@@ -182,7 +182,7 @@ def _compare(tables: StagingTables, table: TargetTable, batch: ImportBatch) -> U
     columns = ", ".join(table.restored)
     tables.derive(
         "changes",
-        f"SELECT id AS change, is_removed, {columns} FROM {_CHANGES} WHERE batch_id = %s",
+        f"SELECT row_id AS change, is_removed, {columns} FROM {_CHANGES} WHERE batch_id = %s",
         [batch.pk],
         index=", ".join(table.key),
     )
@@ -236,4 +236,5 @@ def _write(tables: StagingTables, table: TargetTable, batch: ImportBatch, where:
         cursor.execute(f"DELETE FROM {table.name} WHERE id IN (SELECT deleted FROM {part}) AND {own}")
         done.deleted += cursor.rowcount
     is_as_before = f"{same_key} AND NOT ({tables.differ(table, table.name, 'm')})"
-    run(f"DELETE FROM {_CHANGES} WHERE id IN (SELECT change FROM {part} JOIN {table.name} ON {is_as_before})")
+    restored = f"SELECT change FROM {part} JOIN {table.name} ON {is_as_before}"
+    run(f"DELETE FROM {_CHANGES} WHERE batch_id = {batch.pk} AND row_id IN ({restored})")

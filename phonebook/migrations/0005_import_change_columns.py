@@ -1,37 +1,12 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-ADDED = {
-    "name": models.CharField(max_length=200, null=True),
-    "location": models.CharField(max_length=200, null=True),
-    "updated_at": models.DateTimeField(null=True),
-    "book": models.CharField(max_length=32, null=True),
-    "source": models.CharField(max_length=32, null=True),
-    "day": models.DateField(null=True),
-    "total": models.IntegerField(null=True),
-    "robocalls": models.IntegerField(null=True),
-    "subject": models.ForeignKey(
-        db_constraint=False,
-        db_index=False,
-        null=True,
-        on_delete=django.db.models.deletion.DO_NOTHING,
-        related_name="+",
-        to="phonebook.complaintsubject",
-    ),
-    "import_batch": models.IntegerField(null=True),
-}
+import phonebook.models
 
 
-def copy_values(apps, schema_editor):
-    """From the JSON object that had all columns."""
-    fields = [apps.get_model("phonebook", "ImportChange")._meta.get_field(name) for name in ADDED]
-    values = {field.column: f"previous ->> '{field.column}'" for field in fields}
-    if schema_editor.connection.vendor == "postgresql":  # SQLite's operator returns numbers as such
-        values = {
-            field.column: f"CAST({values[field.column]} AS {field.db_type(schema_editor.connection)})" for field in fields
-        }
-    assignments = ", ".join(f"{column} = {value}" for column, value in values.items())
-    schema_editor.execute(f"UPDATE phonebook_importchange SET {assignments}")  # noqa: S608
+def expire_undo(apps, schema_editor):
+    """What it needs is deleted with the old table."""
+    apps.get_model("phonebook", "ImportBatch").objects.update(can_undo=False)
 
 
 class Migration(migrations.Migration):
@@ -42,7 +17,53 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        *(migrations.AddField("importchange", name, field) for name, field in ADDED.items()),
-        migrations.RunPython(copy_values, migrations.RunPython.noop),
-        migrations.RemoveField("importchange", "previous"),
+        migrations.DeleteModel("ImportChange"),
+        migrations.CreateModel(
+            name="ImportChange",
+            fields=[
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "batch_id", "row_id", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("row_id", models.BigIntegerField(help_text="The primary key of the row.")),
+                ("is_removed", models.BooleanField(default=False, help_text="The import removed the row.")),
+                ("number", phonebook.models.NumberField()),
+                ("name", models.CharField(max_length=200, null=True)),
+                ("location", models.CharField(max_length=200, null=True)),
+                ("updated_at", models.DateTimeField(null=True)),
+                ("book", models.CharField(max_length=32, null=True)),
+                ("source", models.CharField(max_length=32, null=True)),
+                ("day", models.DateField(null=True)),
+                ("total", models.IntegerField(null=True)),
+                ("robocalls", models.IntegerField(null=True)),
+                ("import_batch", models.IntegerField(null=True)),
+                (
+                    "batch",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="changes",
+                        to="phonebook.importbatch",
+                    ),
+                ),
+                (
+                    "subject",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="phonebook.complaintsubject",
+                    ),
+                ),
+            ],
+            options={
+                "default_permissions": (),
+            },
+        ),
+        migrations.RunPython(expire_undo, migrations.RunPython.noop),
     ]

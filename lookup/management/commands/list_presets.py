@@ -21,7 +21,7 @@ them, not this page. -->
 
 [sources.md](sources.md) explains how to use a preset, [presets.md](presets.md) how to write one.
 
-*Slot* is the half of the answer that a preset can fill: A (`source_a`, name and location) or B (`source_b`, name and spam).
+*Slot*: the half of the answer that a preset can fill, A (`source_a`: name, location) or B (`source_b`: name, spam).
 
 *Evidence* states where the facts come from: the vendor's own documents, third-party code only, or general knowledge.
 Facts from other sources than the vendor's documents may be wrong. No vendor was called when these presets were written:
