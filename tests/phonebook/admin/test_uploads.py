@@ -137,7 +137,7 @@ def test_check_and_import_are_confirmed_once(operator: Client) -> None:
     page = words(operator.get(FORM).text)
     assert "would add 1, change 0 and remove 0" in page
     assert "2 rejected" in page
-    earlier = "Earlier imports of the same rows can be undone again once this one has been undone."
+    earlier = "Earlier imports of the same rows then cannot be undone until this one is undone."
     assert earlier not in page
     before = ImportBatch.objects.create(kind="contacts", state="done", can_undo=True)
     assert earlier in words(operator.get(FORM).text)
