@@ -2,7 +2,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from django.apps import AppConfig
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 
 from phonebook.imports import CHECKS
@@ -23,16 +23,14 @@ def receive_file(upload: Any, opening: dict[str, Any]) -> AbstractContextManager
 
 
 def sources_can_be_bound(**kwargs: Any) -> list[CheckMessage]:
-    """System check: reports a SOURCE_A or SOURCE_B that cannot be bound, before the first search, and rules of its
-    presets that never apply. (check_preset checks all presets.)"""
+    """System check: reports a SOURCE_A or SOURCE_B that cannot be bound, before the first search. (check_preset checks
+    all presets.)"""
     from lookup.search import SLOTS, bound_sources  # which commands that need no source do not import
 
     errors: list[CheckMessage] = []
     for slot, (setting, _) in SLOTS.items():
         try:
-            for source in bound_sources(slot):
-                unreachable = getattr(getattr(source.connector, "preset", None), "unreachable_rules", ())
-                errors += [Warning(f"{source.name}: {each}.", id="lookup.W001") for each in unreachable]
+            bound_sources(slot)
         except ImproperlyConfigured as error:
             hint = getattr(error, "hint", f"Correct {setting} in the environment.")
             errors.append(Error(str(error), hint=hint, id="lookup.E001"))

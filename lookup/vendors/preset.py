@@ -146,14 +146,6 @@ class OutcomeRule(Strict, frozen=True):
         elif not self.status or self.when is not None or self.text:
             raise ValueError("status_alone needs status, and neither when nor text")
 
-    def covers(self, later: "OutcomeRule") -> bool:
-        """Whether this rule applies to each reply to which the `later` one would."""
-        return (
-            (not self.status or 0 < len(later.status) == len({*later.status} & {*self.status}))
-            and (self.when is None or (later.when is not None and self.when.text == later.when.text))
-            and (not self.text or self.text == later.text)
-        )
-
     def _require_proof(self) -> None:
         """Raises ValueError if a proxy's page would be taken for the vendor's answer."""
         if self.when is None and not self.text:
@@ -282,15 +274,6 @@ class Preset(Strict, frozen=True):
     @property
     def token_url_name(self) -> str:
         return f"{self.name.upper()}_TOKEN_URL"
-
-    @property
-    def unreachable_rules(self) -> list[str]:
-        """A sentence for each rule that never applies, because an earlier one does. Rules are numbered from 1."""
-        return [
-            f"outcome {later} never applies: outcome {earlier} applies to the same replies"
-            for later, rule in enumerate(self.rules, start=1)
-            if (earlier := next((n for n, each in enumerate(self.rules[: later - 1], start=1) if each.covers(rule)), 0))
-        ]
 
     def covers(self, number: str) -> bool:
         """Whether `number` is in the coverage, and can be written in the formats of the request."""

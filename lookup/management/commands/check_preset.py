@@ -114,8 +114,7 @@ def _checked(name: str, file: Path) -> dict[str, Any]:
 def _faults(loaded: Preset, results: list[preset_samples.SampleResult]) -> list[str]:
     """What is wrong with a preset beside what its samples show."""
     built_in = [f"{loaded.name} is a built-in source: give the file another name"]
-    missing = loaded.unreachable_rules or preset_samples.missing_samples(loaded, results)
-    return built_in * (loaded.name in registry.BUILT_IN) + missing
+    return built_in * (loaded.name in registry.BUILT_IN) + preset_samples.missing_samples(loaded, results)
 
 
 def _called(loaded: Preset, number: str) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def test_samples_are_read_as_documented(shipped: preset.Preset) -> None:
 
 
 def test_each_rule_is_reached_by_a_sample(shipped: preset.Preset) -> None:
-    assert [*shipped.unreachable_rules, *preset_samples.missing_samples(shipped, preset_samples.run(shipped))] == []
+    assert preset_samples.missing_samples(shipped, preset_samples.run(shipped)) == []
 
 
 def test_sample_titles_are_unique_and_one_has_a_request(shipped: preset.Preset) -> None:
