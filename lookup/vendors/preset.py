@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,7 +18,7 @@ from msgspec import Meta, inspect
 from core import numbers
 from lookup.answers import FIELDS
 from lookup.vendors import proxy_bodies
-from lookup.vendors.authentication import Auth, HeaderName, SignatureScheme, Strict, Text, require_safe_scheme
+from lookup.vendors.authentication import Auth, HeaderName, Strict, Text, require_safe_scheme
 from lookup.vendors.expressions import Expression, JsonTemplate, Template, Templates
 
 SHIPPED = Path(__file__).with_name("presets")
@@ -36,13 +36,6 @@ ANSWERS: tuple[Outcome, ...] = ("found", "not_found", "invalid_number")
 Grade = Literal["V", "T", "M", "K"]
 Status = Annotated[int, Meta(ge=100, le=599)]
 Seconds = Annotated[float, Meta(ge=0, le=31_536_000)]
-_CHOICES = {
-    **dict.fromkeys(("is", "outcome"), get_args(Outcome)),
-    **dict.fromkeys(("evidence", "grade"), get_args(Grade)),
-    "method": ("GET", "POST"),
-    "body": ("json", "text", "xml"),
-    "scheme": get_args(SignatureScheme),
-}
 
 
 class MissingEnvironment(ImproperlyConfigured):
@@ -301,10 +294,11 @@ def load(file: Path) -> Preset:
         problem, _, path = str(error).partition(" - at `")
         key = path.rstrip("`").removeprefix("key` in `").removeprefix("$").removeprefix(".")
         key = _INDEX.sub(lambda index: f"[{int(index[1]) + 1}]", key)
-        if allowed := _CHOICES.get(key.rpartition(".")[2]) if problem.startswith("Invalid enum value") else None:
-            problem += f", which is none of {', '.join(allowed)}"
+        if problem.startswith("Invalid enum value"):
+            problem += f", which is none of {', '.join(_type_at(key).values)}"
         if problem.startswith("Object contains unknown field"):
-            problem += f"; allowed: {', '.join(_keys(key))}"
+            names = [field.encode_name for field in _type_at(key).fields if key or field.encode_name not in _SET_HERE]
+            problem += f"; allowed: {', '.join(names)}"
         if key.startswith(("request.", "auth.")) and key.endswith("[...]"):
             key = f"{key[:-5]}.{_invalid_member(document, key[:-5])}"
         raise InvalidPreset(file, key, problem) from error
@@ -315,14 +309,14 @@ def folder(directory: Path) -> dict[str, Path]:
     return {file.name.removesuffix(".toml"): file for file in sorted(directory.glob("*.toml"))}
 
 
-def _keys(path: str) -> list[str]:
-    """What the table at `path`, such as `outcome[1]`, may contain."""
-    table: Any = inspect.type_info(Preset)
+def _type_at(path: str) -> Any:
+    """What stands at `path`, such as `outcome[1].is`."""
+    found: Any = inspect.type_info(Preset)
     for name in filter(None, _INDEX.sub("", path).split(".")):
-        table = next(field.type for field in table.fields if field.encode_name == name)
-        while not isinstance(table, inspect.StructType):
-            table = table.item_type if isinstance(table, inspect.ListType) else table.types[0]
-    return [field.encode_name for field in table.fields if path or field.encode_name not in _SET_HERE]
+        found = next(field.type for field in found.fields if field.encode_name == name)
+        while not isinstance(found, inspect.StructType | inspect.LiteralType):
+            found = found.item_type if isinstance(found, inspect.ListType) else found.types[0]
+    return found
 
 
 def _invalid_member(document: dict[str, Any], path: str) -> str:

@@ -49,7 +49,7 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         ),
         ("title =", "= =", "", "not TOML"),
         ("[auth]", "[oauth]", "", "unknown field `oauth`"),
-        ('evidence = "V"', 'evidence = "X"', "evidence", "'X', which is none of V, T, M, K"),
+        ('evidence = "V"', 'evidence = "X"', "evidence", "'X', which is none of K, M, T, V"),
         ('evidence = "V"', 'evidence = "V"\nname = "x"', "name", "set by the service"),
         ('evidence = "V"', 'evidence = "V"\nfingerprint = "x"', "fingerprint", "set by the service"),
         ("{e164}", "{e165}", "request.url", "{e165} is none of e164, "),
@@ -99,7 +99,7 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
             "write 'name' for text, name for the field",
         ),
         ('["name"]\nlocation', "['a == \"b c\"']\nlocation", "fields.name[1]", "write 'b c' for text, @.\"b c\" for"),
-        ('is = "found"', 'is = "fond"', "outcome[2].is", "'fond', which is none of found, not_found"),
+        ('is = "found"', 'is = "fond"', "outcome[2].is", "'fond', which is none of auth, bad_response, found"),
         ('status_alone = "these tests"\n', "", "outcome[3]", "not_found needs more than a status"),
         ("when = \"contains(keys(@), 'name')\"\n", "", "outcome[2]", "found needs more than a status"),
         (
