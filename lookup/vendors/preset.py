@@ -210,14 +210,19 @@ class Sample(Strict, frozen=True):
 
     title: Text
     source: Text
-    grade: Grade
-    number: Annotated[str, Meta(pattern=f"^{numbers.PATTERN}$")]
     expect: ExpectedAnswer
+    #: That of the preset (`evidence`) unless it differs.
+    grade: Grade | None = None
     status: Status = 200
     headers: dict[str, str] = {}
     body: str = ""
-    #: The request for it, as `GET https://…`, without the secrets.
+    #: The request about `number` for it, as `GET https://…`, without the secrets.
     request: str = ""
+    number: Annotated[str, Meta(pattern=f"^{numbers.PATTERN}$")] | None = None
+
+    def __post_init__(self) -> None:
+        if self.request and not self.number:
+            raise ValueError("request needs the number that it is about")
 
 
 class Preset(Strict, frozen=True):

@@ -118,6 +118,7 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         ('name = ["name"]\nlocation = ["[city, state]"]', "", "fields", "at least one of name, location and spam"),
         ('name = ["name"]\n', 'name = "name"\n', "fields.name", "Expected `array`, got `str`"),
         ('number = "12025550123"', 'number = "+12025550123"', "sample[1].number", "matching regex"),
+        ('number = "12025550123"\n', "", "sample[1]", "request needs the number"),
         ("fields = [", 'k = "$MOCK_A_KEY", fields = [', "", "request.query.k would send the text MOCK_A_KEY"),
         ("callers", "MOCK_A_KEY", "", "request.url would send the text MOCK_A_KEY"),
         (

@@ -57,7 +57,7 @@ def test_sample_titles_are_unique_and_one_has_a_request(shipped: preset.Preset) 
 
 
 def test_every_key_is_required_and_sent(shipped: preset.Preset) -> None:
-    number = next(sample.number for sample in shipped.sample if shipped.covers(sample.number))
+    number = next(each.number for each in shipped.sample if each.number and shipped.covers(each.number))
     names = shipped.auth.names
     if names and not shipped.auth.optional:
         with pytest.raises(MissingEnvironment, match=names[0]):
