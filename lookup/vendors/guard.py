@@ -1,20 +1,11 @@
 """The guard around a connector that leaves the process: single flight, concurrency limit, circuit breaker, cache.
 
-A search for which the cache has no answer asks `Guard.lookup`, which
+A search for which the cache has no answer asks `Guard.lookup`, which joins the call for that number, or starts one: an
+asyncio.Task (`Guard._run`) that no search cancels. A search stops waiting at its deadline, or after the connector's
+`max_wait_s` (LATE, or BUSY while the call waits for its turn). The call goes on, and its answer is cached.
 
-- joins the call for that number, if there is one;
-- refuses while the circuit breaker is open (BREAKER_OPEN);
-- or else starts a call, `Guard._run`, an asyncio.Task that no search cancels. It
-
-    1. waits for its turn while as many calls run as the connector allows: TURN_SHARE of the deadline, then it is BUSY;
-    2. is refused after all if the circuit breaker has opened meanwhile;
-    3. calls the connector, for CALL_LIFETIME_S at most. The breaker learns the result once: that of a call which takes
-       longer than any search waits is a failure, whatever it answers;
-    4. caches what was found, or not found, and can be joined for JOINABLE_S more. A failure is forgotten, so that the
-       next search starts a new call.
-
-A search stops waiting at its deadline, or after the connector's `max_wait_s` (LATE, or BUSY in step 1). The call goes
-on, and its answer is cached. All of this runs on the event loop, in one thread, so it needs no locks.
+The circuit breaker learns the result of a call once: that of a call which takes longer than any search waits is a
+failure, whatever it answers. All of this runs on the event loop, in one thread, so it needs no locks.
 """
 
 import asyncio

@@ -50,6 +50,20 @@ def test_each_rule_is_reached_by_a_sample(shipped: preset.Preset) -> None:
     assert preset_samples.missing_samples(shipped, preset_samples.run(shipped)) == []
 
 
+#: What a reply is to which no rule applies (RFC 9110, RFC 6585).
+BY_STATUS = {400: "bad_response", 401: "auth", 402: "quota", 403: "auth", 404: "bad_response", 408: "unavailable"}
+BY_STATUS |= {429: "rate_limited", 500: "unavailable", 503: "unavailable"}
+
+
+@pytest.mark.parametrize("status", BY_STATUS)
+def test_a_status_alone_means_what_http_says(shipped: preset.Preset, status: int) -> None:
+    classified = preset_samples.connector(shipped).classify(Reply(status, {}, b""))
+    if classified.rule is None:
+        assert classified.outcome == BY_STATUS[status]
+    else:  # the vendor documents another meaning
+        assert status in shipped.rules[classified.rule - 1].status
+
+
 def test_sample_titles_are_unique_and_one_has_a_request(shipped: preset.Preset) -> None:
     titles = [sample.title for sample in shipped.sample]
     assert len(set(titles)) == len(titles)
