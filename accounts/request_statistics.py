@@ -22,8 +22,8 @@ from core.write_buffer import BufferedTable, Row
 #: The outcomes of a request, and their names in the console. Degraded: answered although one slot failed.
 #: `given_away`, `free_degraded`: no match, and not charged (CHARGE_EMPTY). `test`: any request with a test token.
 OUTCOMES = {
-    "found_both": "both slots matched",
-    "found_one": "one slot matched",
+    "found_both": "both sources matched",
+    "found_one": "one source matched",
     "found_none": "no match",
     "given_away": "no match, not charged",
     "found_degraded": "degraded: one matched",

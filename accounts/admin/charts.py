@@ -8,8 +8,8 @@ from core import charts
 
 #: Title → its outcomes and its colour. The colours are distinct in both themes and for colour-blind users.
 _STACK = {
-    "both slots matched": (("found_both",), "#1f6fb2"),
-    "one slot matched": (("found_one",), "#45a5d9"),
+    "both sources matched": (("found_both",), "#1f6fb2"),
+    "one source matched": (("found_one",), "#45a5d9"),
     "no match": (("found_none", "given_away"), "#8a93a0"),
     "degraded": (DEGRADED, "#12908a"),
     "replayed": (("replayed",), "#9a6fd0"),

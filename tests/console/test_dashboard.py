@@ -119,8 +119,8 @@ def test_chart_shows_hours_without_requests_as_zero(admin_client: Client) -> Non
     stacked = {dataset["label"]: dataset["data"] for dataset in drawn["datasets"]}
     nothing = [0] * 24
     assert stacked == {
-        "both slots matched": [*nothing[:9], 5, *nothing[10:]],
-        "one slot matched": nothing,
+        "both sources matched": [*nothing[:9], 5, *nothing[10:]],
+        "one source matched": nothing,
         "no match": [*nothing[:8], 3, *nothing[9:]],
         "degraded": nothing,
         "replayed": nothing,

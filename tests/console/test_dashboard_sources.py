@@ -40,7 +40,7 @@ def test_search_with_a_failed_source_is_counted_as_degraded(admin_client: Client
     assert shown["Degraded"] == "60 60 % of new answers"
     assert shown["Spent"] == "90"
     drawn = {dataset["label"]: dataset["data"][-1] for dataset in chart(text)["datasets"]}
-    assert (drawn["degraded"], drawn["both slots matched"], drawn["one slot matched"]) == (60, 40, 0)
+    assert (drawn["degraded"], drawn["both sources matched"], drawn["one source matched"]) == (60, 40, 0)
 
 
 def sources_finding(client: Client) -> str:

@@ -220,7 +220,7 @@ def test_page_sums_up_the_usable_tokens(admin_client: Client, customer: Customer
     assert context["searches_30d"] == 100
     assert [row["token"].name for row in context["rows"]] == ["other", "spent", "gone"]
     assert context["runs_out"] == f"first token: {context['rows'][1]['runs_out']}"
-    assert dict(context["chart"]["legend"])["one slot matched"] == 100
+    assert dict(context["chart"]["legend"])["one source matched"] == 100
     assert f"{LEDGER}?customer={customer.pk}&amp;since=2000-01-01" in response.text
     assert {entry.token.name for entry in context["entries"]} == {"spent", "other", "gone"}
 

@@ -151,8 +151,8 @@ def test_page_shows_requests_by_day_and_outcome(admin_client: Client, token: Api
     used(token, days_ago=30, outcome="invalid", count=9)
     response = admin_client.get(page(token, "change"))
     chart = response.context["chart"]
-    assert {title: total for title, total in chart["legend"] if total} == {"both slots matched": 4, "failed": 3}
-    columns = [chart["columns"].index(title) for title in ("both slots matched", "failed")]
+    assert {title: total for title, total in chart["legend"] if total} == {"both sources matched": 4, "failed": 3}
+    columns = [chart["columns"].index(title) for title in ("both sources matched", "failed")]
     assert [[counts[column] for column in columns] for _, counts in (chart["rows"][-2], chart["rows"][0])] == [
         [4, 2],
         [0, 1],

@@ -64,7 +64,7 @@ def test_ledger_shows_outcome_and_number_of_each_search(admin_client: Client, to
     charged(token, seconds_ago=200, number="12125550100")
     RequestLogEntry.objects.filter(number_mask=numbers.mask(NUMBER)).update(outcome="found_none")
     issued, newest, oldest = rows(admin_client, LEDGER)
-    assert "both slots matched 1********00" in newest
+    assert "both sources matched 1********00" in newest
     assert "no match 49********42" in oldest
     assert "matched" not in issued
 
@@ -82,8 +82,8 @@ def test_outcome_needs_the_permission_of_the_request_log(
 ) -> None:
     entry, visitor = charged(token, seconds_ago=300), staff(*permissions)
     expected = len(permissions) == 2
-    assert ("both slots matched" in rows(visitor, LEDGER)[1]) is expected
-    assert ("both slots matched" in visitor.get(f"{LEDGER}{entry.pk}/change/").text) is expected
+    assert ("both sources matched" in rows(visitor, LEDGER)[1]) is expected
+    assert ("both sources matched" in visitor.get(f"{LEDGER}{entry.pk}/change/").text) is expected
 
 
 @pytest.mark.parametrize("url", [LEDGER, REQUESTS])
