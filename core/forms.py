@@ -20,7 +20,7 @@ class PhoneNumberField(forms.CharField):
     """A number as people type it, with its country code; cleaned to its digits, or to "" if it may be empty."""
 
     default_error_messages = {
-        "invalid": "Invalid phone number (%(problem)s). Enter it with its country code, e.g. +49 30 23125042."
+        "invalid": "Invalid phone number (%(problem)s). Enter it with its country code, for example +49 30 23125042."
     }
 
     #: Raises InvalidNumber.

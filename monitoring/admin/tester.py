@@ -14,6 +14,8 @@ from core import history, loop, numbers, throttling
 from core.admin import require
 from core.forms import PhoneNumberField
 from lookup.answers import Answer, Failed, Found
+from lookup.connectors.base import covers
+from lookup.connectors.registry import BoundSource
 from lookup.search import PSEUDO_SOURCES, SearchResult, bound_sources, search
 from lookup.serializers import search_data
 from monitoring.source_statistics import advice, is_failure, outcome_text
@@ -30,7 +32,7 @@ NUMBER_PAGES["Test this number"] = (_PERMISSION, "admin:monitoring_source_test")
 class TestForm(forms.Form):
     __test__ = False  # no test class for pytest
 
-    number = PhoneNumberField(max_length=40, help_text="With country code, e.g. +49 30 23125042.")
+    number = PhoneNumberField(max_length=40, help_text="With country code, for example +49 30 23125042.")
 
 
 def view(request: HttpRequest) -> HttpResponse:
@@ -95,22 +97,30 @@ def _rows(slot: str, result: SearchResult) -> list[dict[str, Any]]:
     outcome = result.slots[slot]
     suppliers = outcome.suppliers()
     calls = {call.connector: call for call in outcome.calls}
-    names = [name for name in calls if name in PSEUDO_SOURCES] + [bound.name for bound in bound_sources(slot)]
+    bound = {source.name: source for source in bound_sources(slot)}
+    names = [name for name in calls if name in PSEUDO_SOURCES] + [*bound]
     rows = []
     for name in names:
         row: dict[str, Any] = {"slot": slot, "name": name, "has_page": name not in PSEUDO_SOURCES, "elapsed_ms": None}
         if call := calls.get(name):
             row |= {"outcome": outcome_text(call.outcome), "failed": is_failure(call.outcome)}
-            row |= {"hint": call.hint, "advice": advice(call.outcome)}
+            row |= {"hint": call.hint, "advice": advice(call.outcome, name)}
             fields = [field for field, by in suppliers.items() if by == name]
             row["supplied"] = ", ".join("spam verdict" if field == "spam" else field for field in fields)
             if call.elapsed_s is not None:
                 row["elapsed_ms"] = call.elapsed_s * 1000
         else:
-            hint = "not needed: its fields were known before it, or it does not cover the number"
-            row |= {"outcome": "not called", "hint": hint}
+            row |= {"outcome": "not called", "advice": _why_not_called(bound[name], result)}
         rows.append(row)
     return rows
+
+
+def _why_not_called(source: BoundSource, result: SearchResult) -> str:
+    if result.is_impossible and source.connector.remote:
+        return "The numbering plan rules the number out."
+    if not covers(source.name, source.connector, result.number):
+        return "It does not cover the number."
+    return "Its fields were already known."
 
 
 def _links(request: HttpRequest, number: str) -> dict[str, list[tuple[str, str]]]:

@@ -68,7 +68,7 @@ def _in_groups(text: str) -> str:
 
 class PhoneNumberForm(forms.ModelForm):
     number = PhoneNumberField(
-        help_text="With country code, e.g. +49 30 23125042. Spaces, hyphens, dots and parentheses are removed."
+        help_text="With country code, for example +49 30 23125042. Spaces, hyphens, dots and parentheses are removed."
     )
 
     #: At least one of these fields is required.

@@ -36,7 +36,7 @@ class PrefixField(PhoneNumberField):
 
 class RuleForm(PhoneNumberForm):
     number = PrefixField(
-        help_text="With country code, e.g. +49 30 23125042; with Prefix the beginning of numbers, e.g. +49 30."
+        help_text="With country code, for example +49 30 23125042. With Prefix, the first digits, for example +49 30."
     )
     one_of = ("spam", "name")
 
@@ -70,7 +70,7 @@ class ImportedAdmin(NumberAdmin):
     vendor answers of its number, in the same transaction: Django's pages of one row have one, its actions do not."""
 
     sortable_by, search_fields = ("phone",), ("number",)
-    search_help_text = "Number prefix, e.g. 4930"
+    search_help_text = "Number prefix, for example 4930"
     searches_names = False
     newest = "last added"
     actions_list = ("import_file",)
@@ -86,7 +86,7 @@ class ImportedAdmin(NumberAdmin):
         is_name = self.searches_names and any(map(str.isalpha, text))
         if text.strip() and not number_prefix(text) and not is_name:
             what = "Only numbers and names" if self.searches_names else "Only numbers"
-            return f"{what} can be searched here. Enter a number prefix with country code, e.g. 4930."
+            return f"{what} can be searched here. Enter a number prefix with country code, for example 4930."
         return super().search_problem(text)
 
     def has_import_file_permission(self, request: HttpRequest) -> bool:
@@ -122,7 +122,7 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
 
     form = ContactForm
     kind = ImportBatch.Kind.CONTACTS
-    search_help_text = "Number prefix, e.g. 4930, or part of a name"
+    search_help_text = "Number prefix, for example 4930, or part of a name"
     searches_names = True
     list_display = ("phone", "name", "location", "address_book", "updated")
     warning = (
@@ -145,7 +145,9 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
         try:
             keys = list(named(search_term, queryset).values_list("pk", flat=True)[: self.list_per_page + 1])
         except OperationalError:
-            message = "The search by name timed out: there are too many contacts. Enter a number prefix, e.g. 4930."
+            message = (
+                "The search by name timed out: too many contacts. Enter a number prefix, for example 4930."
+            )
             self.message_user(request, message, messages.ERROR)
             return queryset.none(), False
         return queryset.filter(pk__in=keys), False
@@ -184,7 +186,7 @@ class RuleAdmin(DatedNumberAdmin):
     list_filter = ("spam", "is_prefix")
     lookups_allowed = ("spam__exact", "spam__isnull", "is_prefix__exact")
     search_fields = ("name",)
-    search_help_text = "Number prefix, e.g. 4930, or part of a name"
+    search_help_text = "Number prefix, for example 4930, or part of a name"
     history_fields = ("is_prefix", "spam")  # not the name, which is a caller's
     # As text: Django's icon for True is a green tick.
     spam_label = column(lambda rule: _SPAM[rule.spam] or "-", "spam", "spam")

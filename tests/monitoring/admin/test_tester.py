@@ -76,14 +76,14 @@ def test_each_member_has_outcome_duration_and_what_it_supplied(admin_client: Cli
 def test_rules_pauses_and_unneeded_members_are_explained(admin_client: Client) -> None:
     NumberRule.objects.create(number=int(DIGITS), name="By Rule", spam=True)
     SourcePause.objects.create(connector=T + "RemoteKnows", reason="r", paused_by="olga")
-    unneeded = "not called not needed: its fields were known before it, or it does not cover the number"
+    unneeded, resume = "Its fields were already known.", advice("paused", "RemoteKnows")
     assert [row[:2] + row[3:] for row in cells(submit(admin_client))] == [
         ["Operator rule for +49 30 23125042 Source A", "found", "name", "-"],
-        ["KnowsName Source A", unneeded, "-", "-"],
-        ["RemoteKnows Source A", "failed: paused not called: paused by an operator", "-", advice("paused")],
+        ["KnowsName Source A", "not called", "-", unneeded],
+        ["RemoteKnows Source A", "failed: paused not called: paused by an operator", "-", resume],
         ["Operator rule for +49 30 23125042 Source B", "found", "name, spam verdict", "-"],
         *(
-            [f"{name} Source B", unneeded, "-", "-"]
+            [f"{name} Source B", "not called", "-", unneeded]
             for name in ("Fails", "RemoteKnowsToo")
         ),
     ]  # fmt: skip
