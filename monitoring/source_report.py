@@ -12,7 +12,7 @@ from django.db.models import Sum
 
 from core import periods
 from core.periods import Period
-from lookup.answers import ACCOUNT_REASONS
+from lookup.answers import ACCOUNT_REASONS, REFUSALS
 from lookup.connectors.registry import BUILT_IN, BoundSource
 from lookup.models import SourceCheck, SourcePause
 from lookup.search import PSEUDO_SOURCES, RULES_SOURCE, SLOTS, bound_sources
@@ -97,6 +97,33 @@ class Report:
         return sum((source.cost for source in self.sources if source.cost is not None), no_cost())
 
     @property
+    def price_settings(self) -> list[str]:
+        """The settings that lack the price of calls."""
+        missing = [each for each in self.sources if each.price is None and each.usage.billable]
+        return list(dict.fromkeys(f"{each.setting}_PRICE" for each in missing))
+
+    @property
+    def has_rules(self) -> bool:
+        return any(source.name == RULES_SOURCE for source in self.sources)
+
+    @property
+    def has_breakers(self) -> bool:
+        return any(source.bound and source.remote for source in self.sources)
+
+    @property
+    def uncalled_reasons(self) -> list[str]:
+        """Of the failures without a call."""
+        return sorted({*self._reasons} & source_statistics.NOT_CALLED)
+
+    @property
+    def refusal_reasons(self) -> list[str]:
+        return sorted({*self._reasons} & {*REFUSALS})
+
+    @property
+    def _reasons(self) -> list[str]:
+        return [reason for source in self.sources for reason in source.usage.failures]
+
+    @property
     def calls_without_price(self) -> int:
         return sum(source.usage.billable for source in self.sources if source.price is None)
 
@@ -166,7 +193,7 @@ class State:
         if self.answered_at and self.answered_at > self.check.started_at:
             return ""
         outcome, fix = self.check.result["outcome"], self.check.result["fix"].rstrip(".")
-        return f"at {periods.time_of_day(self.check.started_at, self.now)} UTC: {outcome}{f' ({fix})' if fix else ''}"
+        return f"at {periods.shown(self.check.started_at)}: {outcome}{f' ({fix})' if fix else ''}"
 
     @property
     def failed_percent(self) -> float:

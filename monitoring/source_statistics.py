@@ -41,10 +41,10 @@ _ANSWERED = {"found", "not_found"}
 #: Answers without a call.
 _CACHED = {"cached_found", "cached_not_found"}
 #: Failures without a call.
-_NOT_CALLED = {"breaker", "busy", "no_time", "paused"}
+NOT_CALLED = {"breaker", "busy", "no_time", "paused"}
 #: Prefix of failures whose call was another search's.
 _SHARED = "shared_"
-_NO_CALL = _CACHED | _NOT_CALLED
+_NO_CALL = _CACHED | NOT_CALLED
 
 LOOKUPS = metrics.Counter(
     "callerid_source_lookups", "Lookups of a source by searches, cached ones included.", ("source", "outcome")
@@ -55,14 +55,19 @@ _ADVICE = {
     "auth": "Correct the key, or ask the vendor to enable the account.",
     "quota": "Top up the account with the vendor, or wait for its next billing period.",
     "rate_limited": "Lower its concurrency, or ask the vendor for a higher rate limit.",
-    "late": "For a vendor, see its status page; for a local source, the load of the database.",
-    "unavailable": "For a vendor, see its status page, and pause it if it stays down; for a local source, the log.",
+    "late": "See the vendor's status page.",
+    "unavailable": "See the vendor's status page, and pause the source if it stays down.",
     "bad_response": "Correct the preset or the connector, then run manage.py check_sources.",
     "error": "See the log, and correct the connector.",
     "breaker": "See the reason on the source's page. Calls resume when the source responds.",
     "busy": "Raise its concurrency, if the vendor allows it.",
     "no_time": "Put faster sources before it, or raise SEARCH_DEADLINE_S.",
     "paused": "Resume it when it works again.",
+}
+#: The same of sources that are built in, where it differs.
+_BUILT_IN_ADVICE = {
+    "late": "Check the load of the database.",
+    "unavailable": "See the log, and run manage.py doctor.",
 }
 REASONS = tuple(_ADVICE)
 #: What a failure of a call means.
@@ -93,7 +98,7 @@ def count(slot: str, calls: Iterable[SourceCall], token_id: int | None = None) -
         if elapsed_s is not None:
             elapsed_us = max(0, round(elapsed_s * 1_000_000))
             amounts += [(1, elapsed_us), (2 + bisect_left(_BOUNDS_US, elapsed_us), 1)]
-            if outcome not in _CACHED and reason not in _NOT_CALLED:
+            if outcome not in _CACHED and reason not in NOT_CALLED:
                 failure = ("", "") if reason in _ANSWERED else (reason, call.hint)
                 rows.append((RESULTS, (connector, *failure), [(0, int(now_s * 1000))]))
             if token_id is not None and connector not in BUILT_IN and is_billable(outcome):
@@ -116,10 +121,13 @@ def is_failure(outcome: str) -> bool:
     return outcome not in _ANSWERED | _CACHED
 
 
-def advice(outcome: str) -> str:
-    """What an operator can do about a failure; empty for an answer."""
+def advice(outcome: str, source: str) -> str:
+    """What an operator can do about a failure of this source; empty for an answer."""
     reason = outcome.replace(" ", "_").removeprefix(_SHARED)
-    return _ADVICE.get(reason, "See the log, and correct the connector.") if is_failure(reason) else ""
+    if not is_failure(reason):
+        return ""
+    known = _ADVICE | _BUILT_IN_ADVICE if source in BUILT_IN else _ADVICE
+    return known.get(reason, "See the log, and correct the connector.")
 
 
 def outcome_text(outcome: str) -> str:
@@ -134,7 +142,8 @@ def check_text(outcome: str, *, ok: bool, ms: float, fix: str) -> str:
     if ok:
         return f"The check succeeded: {outcome}, in {ms:,.0f} ms."
     meaning = MEANINGS.get(outcome.replace(" ", "_"))
-    return f"The check failed: {meaning} ({outcome})." if meaning else f"The check failed: {fix or outcome}."
+    why = f"{meaning} ({outcome})" if meaning else (fix or outcome).rstrip(".")
+    return f"The check failed: {why}."
 
 
 def prune() -> int:

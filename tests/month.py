@@ -200,7 +200,7 @@ class Month:
         degraded = outcome.endswith("degraded")
         a = "found" if outcome.startswith("found_") and outcome != "found_none" else "not-found"
         b = "failed" if degraded else "found" if outcome == "found_both" else "not-found"
-        hint = "No answer within the time limit: see the vendor's status page."
+        hint = "it did not answer in time"
         calls = {
             "source_a": [
                 ["directory", "not_found" if a != "found" or self.random.random() < 0.6 else "found", 700, ""],
@@ -270,7 +270,7 @@ class Month:
         )
         ms = int(self.now.timestamp() * 1000)
         results = [(name, "", "", 4_000) for name in ("directory", self.source_a, "geography", self.source_b)]
-        results.append((self.source_b, "late", "See the vendor's status page.", 1_380_000))
+        results.append((self.source_b, "late", "It did not answer in time.", 1_380_000))
         SourceResult.objects.bulk_create(
             (SourceResult(connector=name, reason=why, hint=hint, last_ms=ms - ago) for name, why, hint, ago in results),
             ignore_conflicts=True,
@@ -307,11 +307,18 @@ class Month:
         rows = (
             ("source.failing", self.source_a, f"Source failing: {self.source_a}", "38 of 41 lookups failed.", 21, 3),
             ("data.stale", "ftc", "Complaint data is stale: ftc", "The newest data is 9 days old.", 12, 40),
-            ("source.slow", self.source_b, f"Source slow: {self.source_b}", "5 % of 96 took 1,180 ms.", 0.06, None),
+            (
+                "source.slow",
+                self.source_b,
+                f"Source slow: {self.source_b}",
+                "The slowest 5 % of 96 calls took 1,180 ms or more.",
+                0.06,
+                None,
+            ),
             (
                 "token.running_out",
                 str(low.pk),
-                f"{low.name} runs out on {self.now + timedelta(days=1):%-d %B}",
+                f"{low.name} runs out of credits on {self.now + timedelta(days=1):%-d %B}",
                 "12 credits.",
                 0.4,
                 None,
@@ -326,7 +333,7 @@ class Month:
                 subject=subject,
                 title=title,
                 summary=summary,
-                hint="See the vendor's status page." if kind.startswith("source") else "",
+                hint="See the vendor's status page." if kind.startswith("source") else "Top up the token.",
                 first_seen_at=began - timedelta(minutes=5),
                 last_seen_at=ended or self.now,
                 opened_at=began,

@@ -135,11 +135,11 @@ def _problems(vendor: JsonApi, sample: Sample, reply: transport.Reply, classifie
             if SECRET in sent.url:
                 yield "write `request` without the values of secrets, as in ?key=&number=1"
     if classified.outcome != expect.outcome:
-        yield f"is {classified.outcome} instead of {expect.outcome}"
+        yield f"expected {expect.outcome}, got {classified.outcome}"
     known = answer.known() if isinstance(answer, Found) else {}
     expected = {field: value for field in FIELDS if (value := getattr(expect, field)) is not None}
     if known != expected:
-        yield f"gives {known} instead of {expected}"
+        yield f"expected {expected}, got {known}"
     if classified.outcome != expect.outcome or known != expected:
         yield from explained(vendor, reply, classified, expect)
     if classified.not_boolean and isinstance(answer, Failed):

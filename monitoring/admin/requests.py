@@ -218,7 +218,7 @@ def _ms(us: int | None) -> str:
 def _call(connector: str, outcome: str, us: int | None, hint: str) -> dict[str, Any]:
     """What one connector did in a search."""
     row = {"connector": connector, "failed": is_failure(outcome), "text": outcome_text(outcome)}
-    return {**row, "ms": _ms(us), "hint": hint, "advice": advice(outcome)}
+    return {**row, "ms": _ms(us), "hint": hint, "advice": advice(outcome, connector)}
 
 
 def _slot_text(row: RequestLogEntry, slot: str) -> str:

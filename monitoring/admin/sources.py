@@ -22,6 +22,7 @@ from lookup.models import SourcePause
 from monitoring import incidents, source_report, source_statistics
 from monitoring.models import Source
 from monitoring.source_statistics import BOUNDS_MS, SourceUsage
+from monitoring.templatetags.figures import slot_name
 from phonebook.address_books import books as address_books
 from phonebook.imports import data_sets
 
@@ -130,15 +131,18 @@ class SourcesAdmin(ReadOnlyAdmin):
     def action_context(self, request: HttpRequest, url_path: str, obj: SourcePage) -> dict[str, Any]:
         if url_path == "resume":
             return {
-                "explanation": f"Paused {source_actions.described(obj.pause)}" if obj.pause else "It is not paused."
+                "explanation": "Searches call the source again, in all processes within a few seconds. "
+                + (f"Paused {source_actions.described(obj.pause)}." if obj.pause else "It is not paused.")
             }
         if url_path == "pause":
-            without = " and ".join(source_actions.slots_without_others(obj.pk))
-            fails = f"No other source is left in {without}: it fails for each number without a rule or a cached answer."
-            return {"warning": fails if without else ""}
+            without = [slot_name(slot) for slot in source_actions.slots_without_others(obj.pk)]
+            slots = " and ".join(without).replace("Source", "source")
+            fail = "fail" if len(without) > 1 else "fails"
+            only = f"This is the only active source in {slots}. While it is paused, {slots} {fail} "
+            return {"warning": f"{only}for every number without a rule or a cached answer." if without else ""}
         bound = source_actions.configured().get(obj.pk)
         may_cost = bound is not None and bound.connector.remote
-        seconds = f"It takes {source_actions.MAX_CALL_S:g} seconds at most."
+        seconds = f"The check takes at most {source_actions.MAX_CALL_S:g} seconds."
         return {"once": True, "warning": f"The vendor may bill it. {seconds}" if may_cost else ""}
 
     @form_action(
@@ -147,8 +151,8 @@ class SourcesAdmin(ReadOnlyAdmin):
         "monitoring.pause_source",
         form=PauseForm,
         explanation=(
-            "No process calls the source until it is resumed. Its cached answers are still used; otherwise it counts "
-            "as failed, and the sources after it in its slot are called."
+            "No process calls the source until it is resumed. Its cached answers are still used. Without one, it "
+            "counts as failed, and the next source in its slot is called."
         ),
     )
     def pause(self, request: HttpRequest, obj: SourcePage, data: dict[str, Any]) -> str:
@@ -165,8 +169,8 @@ class SourcesAdmin(ReadOnlyAdmin):
         VIEW,
         "monitoring.check_source",
         explanation=(
-            "Looks up a number that is reserved for fiction by one real call, without cache and circuit breaker, even "
-            "while the source is paused."
+            "Makes one real call for a number reserved for fictional use, bypassing the cache and the circuit breaker, "
+            "even if the source is paused."
         ),
         atomic=False,
     )

@@ -212,7 +212,7 @@ def _sources(request: Request) -> Findings:
             if state.bound.breaker_is_open and not state.is_failing:
                 yield problem(f"Circuit breaker open: {name}")
             elif state.check and (failure := state.check_failure) and not state.is_failing:
-                yield problem(f"The check of {name} failed {failure}", advice(state.check.result["outcome"]))
+                yield problem(f"The check of {name} failed {failure}", advice(state.check.result["outcome"], name))
             yield from _failing(name, state)
             yield from _slow(name, state)
     paused = {name for name, state in states.items() if state.pause}
@@ -237,7 +237,7 @@ def _failing(name: str, state: State) -> Findings:
             subject=name,
             title=f"Source failing: {name}",
             summary=f"{count}Last failure: {last.reason}, at {periods.shown(last.at)}. {_sentence(last.hint)}".strip(),
-            hint=advice(last.reason),
+            hint=advice(last.reason, name),
             effect=Effect.ALERT if state.is_failing else Effect.PASSING,
         )
 
@@ -250,10 +250,9 @@ def _slow(name: str, state: State) -> Findings:
             kind="source.slow",
             subject=name,
             title=f"Source slow: {name}",
-            summary=f"5 % of {calls:,} calls took {duration} ms or longer. A search waits at most "
-            f"{settings.SEARCH_DEADLINE_S * 1000:,.0f} ms.",
-            hint="For a vendor, see its status page; for a local source, the load of the database. "
-            "If it stays slow, pause it.",
+            summary=f"The slowest 5 % of {calls:,} calls took {duration} ms or more. "
+            f"A search waits at most {settings.SEARCH_DEADLINE_S * 1000:,.0f} ms.",
+            hint=f"{advice('late', name)} If it stays slow, pause it.",
             effect=Effect.ALERT if p95_ms > settings.ALERT_SLOW_MS else Effect.PASSING,
         )
 

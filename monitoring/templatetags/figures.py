@@ -41,8 +41,14 @@ def money(value: Decimal) -> str:
 
 
 @register.filter
-def advice(outcome: str) -> str:
-    return source_statistics.advice(outcome) or "-"
+def advice(outcome: str, source: str) -> str:
+    return source_statistics.advice(outcome, source) or "-"
+
+
+@register.filter
+def sentence(text: str) -> str:
+    """`text` with one full stop."""
+    return f"{text.rstrip('.')}."
 
 
 @register.filter

@@ -204,7 +204,7 @@ SourceCheck.objects.create(
     result={
         "outcome": "auth", "ok": False, "ms": 212.5, "fields": [], "samples": [
             {"title": "a caller with a name", "problem": ""},
-            {"title": "a key that is rejected", "problem": "is unavailable instead of auth"},
+            {"title": "a key that is rejected", "problem": "expected auth, got unavailable"},
         ],
         "fix": "401: the key is rejected; check TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN.",
     },

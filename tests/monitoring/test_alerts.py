@@ -135,7 +135,7 @@ def test_slow_source_is_reported_until_it_is_clearly_faster(clock: Clock, settin
     settings.ALERT_SLOW_MS = 500
     count_calls("found", 100, connector=KNOWS, ms_1000=100)
     assert found() == {("source.slow", KNOWS)}
-    assert only().summary == ("5 % of 100 calls took 975 ms or longer. A search waits at most 1,500 ms.")
+    assert only().summary == ("The slowest 5 % of 100 calls took 975 ms or more. A search waits at most 1,500 ms.")
     SourceHour.objects.update(ms_1000=0, ms_500=100)  # 95 % up to 487 ms
     clock.now += 30 * MINUTE
     assert found() == {("source.slow", KNOWS)}

@@ -47,7 +47,7 @@ def test_token_is_reported_before_it_runs_out_and_after(settings: Any, caplog: p
     assert {(each.kind, each.subject) for each in open_incidents()} == {("token.running_out", str(token.pk))}
     assert re.fullmatch(r"It has 20 credits, and uses 1\d\.\d a day\.", only().summary)
     subject = alert_emails.message(Notice.objects.get()).subject
-    assert only().title == f"Harbour reception (#{token.pk}) of Harbour Clinic runs out on 11 March"
+    assert only().title == f"Harbour reception (#{token.pk}) of Harbour Clinic runs out of credits on 11 March"
     assert subject == f"[Caller ID] {only().title}"
     assert "Harbour" not in caplog.text
     ApiToken.objects.filter(pk=token.pk).update(credits=1)

@@ -28,11 +28,11 @@ def test_samples_of_all_presets_run_offline(vendors: Vendors, capsys: pytest.Cap
 
 FAULTS = {
     "not TOML": ("title = ", "title = = ", "not TOML"),
-    "a sample read otherwise": ('is = "not_found"', 'is = "quota"', "is quota instead of not_found"),
+    "a sample read otherwise": ('is = "not_found"', 'is = "quota"', "expected not_found, got quota"),
     "another name in a sample": (
         'name = "Example Bakery", location',
         'name = "B", location',
-        "gives {'name': ",
+        "expected {'name': ",
     ),
     "a when that is no truth value": ("known == `false`", "name", "the preset's `when`: `name` is neither"),
     "a secret of the service's": ("MINE_KEY", "SECRET_KEY", "must begin with MINE_"),
@@ -213,7 +213,7 @@ def test_unset_preset_dir_is_named(capsys: pytest.CaptureFixture[str], settings:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("known == `false`", "known == 'false'", "is bad_response instead of not_found; outcome[1].when gives false"),
+        ("known == `false`", "known == 'false'", "expected not_found, got bad_response; outcome[1].when gives false"),
         (
             "contains(keys(@), 'name')",
             "contains(keys(a), 'name')",

@@ -18,8 +18,8 @@ from core import write_buffer
 from lookup import source_actions
 from lookup.connectors import registry
 from lookup.models import SourceCheck, SourcePause
-from monitoring import source_statistics
 from monitoring.models import Incident, SourceHour, SourceResult
+from monitoring.source_statistics import advice
 from tests import connectors, upstream
 from tests.accounts.admin.pages import query_count
 from tests.console.dashboard_rows import NOW, add_result, count_calls
@@ -145,7 +145,7 @@ def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> Non
     add("found", 1)
     assert state(admin_client) == "healthy"
     failed("auth", seconds_ago=20, hint="Check the key.")
-    reason = f"auth: the vendor rejected the key Check the key. {source_statistics.advice('auth')}"
+    reason = f"auth: the vendor rejected the key Check the key. {advice('auth', REMOTE)}"
     assert state(admin_client) == f"failing {reason}"
     began = {"first_seen_at": NOW - timedelta(hours=1), "last_seen_at": NOW}
     incident = Incident.objects.create(kind="source.failing", subject=REMOTE, title="Source failing", **began)
@@ -158,7 +158,7 @@ def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> Non
         assert permit is not None
         guard.breaker.failed(permit)
     stopped = "circuit breaker open Calls were stopped after repeated failures."
-    next_try = r"The next try is at 14:2[01]:[0-9]{2} UTC\."
+    next_try = r"The next try is at 2026-03-09 14:2[01]:[0-9]{2} UTC\."
     assert re.fullmatch(rf"{stopped} {next_try} {re.escape(reason)}", state(admin_client))
     guard.breaker.open_until = 0.0
     assert state(admin_client) == f"{stopped} The next search tries again. {reason}"
@@ -171,8 +171,12 @@ def test_last_failures_have_reason_advice_and_time(frozen: None, admin_client: C
     failed("late", seconds_ago=90)
     failed("late", seconds_ago=10, connector="other")
     assert table(admin_client.get(url(REMOTE)).text, "Last failures") == [
-        ["2026-03-09 14:20:10", "auth: the vendor rejected the key Check the key.", source_statistics.advice("auth")],
-        ["2026-03-09 14:19:00", "late: no reply in time", source_statistics.advice("late")],
+        [
+            "2026-03-09 14:20:10",
+            "auth: the vendor rejected the key Check the key.",
+            advice("auth", REMOTE),
+        ],
+        ["2026-03-09 14:19:00", "late: no reply in time", advice("late", REMOTE)],
     ]
 
 
@@ -249,11 +253,11 @@ def test_failed_check_shows_what_to_do(vendors: Vendors, admin_client: Client) -
     response = admin_client.post(url("mock_a", "check-now/"), follow=True)
     shown = words(response.text)
     assert shown.count("The check failed: the vendor rejected the key (auth).") == 2
-    assert f"401: MOCK_A_KEY is rejected. {source_statistics.advice('auth')}" in shown
+    assert f"401: MOCK_A_KEY is rejected. {advice('auth', REMOTE)}" in shown
     assert state(admin_client, "mock_a") == "check failed"
     for page in (url("mock_a"), "/admin/monitoring/source/"):
         shown = words(admin_client.get(page).text)
-        assert re.search(r"check failed at \d\d:\d\d UTC: auth \(401: MOCK_A_KEY is rejected\)", shown)
+        assert re.search(r"check failed at \d{4}-\d\d-\d\d \d\d:\d\d UTC: auth \(401: MOCK_A_KEY is rejected\)", shown)
     write_buffer.process_buffer.flush()
     assert not SourceHour.objects.exists()  # a check is no search
 
@@ -321,7 +325,7 @@ def test_concurrent_checks_make_one_call_without_transaction(settings: Any, admi
 
 def test_pause_and_resume_from_the_page(frozen: None, admin_client: Client) -> None:
     page = admin_client.get(url(REMOTE, "pause/")).text
-    assert "No other source" not in page
+    assert "the only active source" not in page
     response = admin_client.post(url(REMOTE, "pause/"), {"reason": "invoice unpaid"}, follow=True)
     assert f"Paused {REMOTE}." in response.text
     pause = SourcePause.objects.get()
@@ -339,10 +343,13 @@ def test_pause_and_resume_from_the_page(frozen: None, admin_client: Client) -> N
 
 def test_pause_of_the_last_source_warns(frozen: None, admin_client: Client, settings: Any) -> None:
     settings.SOURCE_B = REMOTE
-    warning = "No other source is left in source_b: it fails for each number without a rule or a cached answer."
+    warning = (
+        "This is the only active source in source B. While it is paused, source B fails for every number without a "
+        "rule or a cached answer."
+    )
     assert warning in words(admin_client.get(url(REMOTE, "pause/")).text)
     settings.SOURCE_A = REMOTE
-    assert "left in source_a and source_b" in words(admin_client.get(url(REMOTE, "pause/")).text)
+    assert "While it is paused, source A and source B fail for" in words(admin_client.get(url(REMOTE, "pause/")).text)
 
 
 def test_pause_needs_a_reason(frozen: None, admin_client: Client) -> None:

@@ -94,9 +94,9 @@ def test_last_failures_have_reason_advice_and_time(admin_client: Client) -> None
             "twilio",
             "2026-03-09 13:50:30",
             "auth: the vendor rejected the key Check <TWILIO_AUTH_TOKEN>.",
-            advice("auth"),
+            advice("auth", "twilio"),
         ],
-        ["twilio", "2026-03-09 13:20:30", "late: no reply in time", advice("late")],
+        ["twilio", "2026-03-09 13:20:30", "late: no reply in time", advice("late", "twilio")],
     ]
 
 
