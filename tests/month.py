@@ -17,6 +17,7 @@ from uuid import UUID
 from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
 from django.contrib.auth.models import Group, User
 from django.contrib.contenttypes.models import ContentType
+from django.forms.models import model_to_dict
 from django.utils import timezone
 
 from accounts import audit
@@ -340,6 +341,15 @@ class Month:
                 closed_at=ended,
             )
             open_id = incident.pk
+            data = {
+                "id": incident.pk,
+                "kind": kind,
+                "severity": incident.severity,
+                **model_to_dict(incident, ("subject", "title", "summary", "hint")),
+                "opened_at": f"{began:%Y-%m-%dT%H:%M:%SZ}",
+                "closed_at": ended and f"{ended:%Y-%m-%dT%H:%M:%SZ}",
+                "url": None,
+            }
             for event, at in (("incident.opened", began), ("incident.resolved", ended)):
                 if at is not None:
                     for channel, target in (("email", "oncall@example.org"), ("webhook", "1: hooks.example.org")):
@@ -348,7 +358,7 @@ class Month:
                             channel=channel,
                             target=target,
                             incident=incident,
-                            payload=json.dumps({"data": {"id": incident.pk, "kind": kind}}),
+                            payload=json.dumps({"data": data}),
                             created_at=at,
                             sent_at=at + timedelta(seconds=9),
                             attempts=1,

@@ -122,7 +122,7 @@ class CreditEntryAdmin(TokenListAdmin):
         lambda entry: (
             "Erased: it can no longer be checked."
             if entry.number_hash is None
-            else "Only a keyed hash is stored; you can check a number against it."
+            else "The ledger stores only a keyed hash. You can check a number against it."
         ),
         "number",
     )

@@ -35,6 +35,15 @@ def notice_state(notice: Notice) -> str:
     return f"Queued until {due}" if waits else "Queued"
 
 
+def state_label(notice: Notice) -> str:
+    """`notice_state`, in the colour of failures if the last attempt failed."""
+    has_failed = notice.outcome == notices.GIVEN_UP or notice.outcome.startswith("failed")
+    text = notice_state(notice)
+    if notice.sent_at is None and has_failed:
+        return format_html('<strong class="figures-bad">{}</strong>', text)
+    return text
+
+
 @admin.register(Notice)
 class NoticeAdmin(TokenRowsAdmin):
     list_display = ("when", "about", "channel_name", "recipient", "state")
@@ -45,8 +54,9 @@ class NoticeAdmin(TokenRowsAdmin):
     actions = ("send_selected_again",)
 
     def get_fields(self, request: HttpRequest, obj: Notice | None = None) -> tuple[str, ...]:
-        about = ("token_link", "threshold_credits", "balance_credits") if obj and obj.token_id else ("about", "content")
-        return (*about, "channel_name", "recipient", "when", "state", "attempts", "last_failure")
+        about = ("token_link", "threshold_credits", "balance_credits")
+        others = ("state", "channel_name", "recipient", "when", "attempts", "last_failure")
+        return (*about, *others) if obj and obj.token_id else ("about", *others, "content")
 
     def has_send_again_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perms(["monitoring.view_notice", "monitoring.change_notice"])
@@ -78,7 +88,7 @@ class NoticeAdmin(TokenRowsAdmin):
                 text = f"Subject: {email.subject}\n\n{email.body}"
         return format_html('<pre class="notice-message">{}</pre>', text)
 
-    state = column(notice_state, "state")
+    state = column(state_label, "state")
 
     def last_failure(self, notice: Notice) -> str:
         return notice.outcome.removeprefix("failed: ") if notice.outcome.startswith("failed") else "-"

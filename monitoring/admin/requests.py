@@ -208,7 +208,7 @@ RELATED_PAGES[ApiToken] = RelatedPage(_PERMISSION, _requests_of)
 RELATED_PAGES[CreditEntry] = RelatedPage(_PERMISSION, _request_of, _details_of)
 
 
-_KEY_TEXTS = {True: "yes", False: "no", None: "not recorded"}
+_KEY_TEXTS = {True: "sent", False: "not sent", None: "not recorded"}
 
 
 def _ms(us: int | None) -> str:
@@ -221,20 +221,38 @@ def _call(connector: str, outcome: str, us: int | None, hint: str) -> dict[str, 
     return {**row, "ms": _ms(us), "hint": hint, "advice": advice(outcome, connector)}
 
 
-def _slot_text(row: RequestLogEntry, slot: str) -> str:
-    """What one slot did; `-` when it was not asked."""
+def _bad(text: str) -> str:
+    """In the colour of failures."""
+    return format_html('<strong class="figures-bad">{}</strong>', text)
+
+
+def _status_text(row: RequestLogEntry) -> str:
+    """The outcome, with the HTTP status if it is not 200."""
+    text = OUTCOMES.get(row.outcome, row.outcome)
+    return text if row.status == 200 else _bad(f"{row.status}, {text}")
+
+
+def _slot_words(row: RequestLogEntry, slot: str) -> tuple[str, str]:
+    """What one slot did, and how long it took; empty when it was not asked."""
     if not (status := getattr(row, slot)):
-        return "-"
+        return "", ""
     failures = (failure.split(":") for failure in row.failures.split())
     reason = next((parts[-1] for parts in failures if parts[0] == slot), "") if status == "failed" else ""
     words = f"{status.replace('-', ' ')}: {reason}" if reason else status.replace("-", " ")
-    return f"{words}, {_ms(getattr(row, f'{slot}_us'))}\N{NO-BREAK SPACE}ms"
+    return words, f"{_ms(getattr(row, f'{slot}_us'))}\N{NO-BREAK SPACE}ms"
+
+
+def _slot_label(row: RequestLogEntry, slot: str) -> str:
+    """What one slot did, for the list; `-` when it was not asked."""
+    words, duration = _slot_words(row, slot)
+    text = _bad(words) if getattr(row, slot) == "failed" else words
+    return format_html("{} <small>{}</small>", text, duration) if words else "-"
 
 
 def _slot(row: RequestLogEntry, slot: str) -> dict[str, Any]:
     """What one slot and its connectors did. `status`: empty when it was not asked."""
     logged = json.loads(row.calls).get(slot, []) if row.calls else []
-    context = {"name": SLOT_NAMES[slot], "status": getattr(row, slot), "text": _slot_text(row, slot)}
+    context = {"name": SLOT_NAMES[slot], "status": getattr(row, slot), "text": ", ".join(_slot_words(row, slot))}
     return {**context, "calls": [_call(*call) for call in logged]}
 
 
@@ -254,11 +272,11 @@ class RequestLogAdmin(TokenListAdmin):
     )
     refund_action = column(lambda row: refund_link(None if row.is_refunded else row.entry_id), "refund")
     number = column(lambda row: row.number_mask or "-", "number")
-    status_text = column(lambda row: f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}", "outcome")
+    status_text = column(_status_text, "outcome")
     charged_text = column(_charged, "charged")
     key_text = column(lambda row: _KEY_TEXTS[row.idempotency_key], "Idempotency-Key")
-    source_a_text = column(lambda row: _slot_text(row, "source_a"), "source A")
-    source_b_text = column(lambda row: _slot_text(row, "source_b"), "source B")
+    source_a_text = column(lambda row: _slot_label(row, "source_a"), "source A")
+    source_b_text = column(lambda row: _slot_label(row, "source_b"), "source B")
     request_text = column(lambda row: row.request_id, "request id")
     duration = column(lambda row: f"{_ms(row.duration_us)} ms", "duration")
     customer = column(

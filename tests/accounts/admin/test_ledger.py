@@ -42,7 +42,7 @@ def test_page_shows_what_a_search_cost_and_when(admin_client: Client, search: Cr
     assert "Kind Search Credits -1 Balance 29 Request id req-1" in shown
     assert "An answered search costs one credit, also one without a match." in text
     assert f'href="/admin/accounts/apitoken/{search.token_id}/change/"' in text
-    assert "Only a keyed hash is stored" in text
+    assert "The ledger stores only a keyed hash" in text
 
 
 def test_search_and_refund_link_to_each_other(admin_client: Client, search: CreditEntry) -> None:
