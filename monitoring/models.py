@@ -96,7 +96,7 @@ class AlertRecipient(models.Model):
         CRITICAL = "critical", "critical alerts only"
 
     email = models.EmailField("e-mail address")
-    severities = models.CharField("gets", max_length=8, choices=Severities, default=Severities.ALL)
+    severities = models.CharField("receives", max_length=8, choices=Severities, default=Severities.ALL)
     is_active = models.BooleanField("active", default=True, help_text="Turn off to send nothing for a while.")
     note = models.CharField(max_length=200, blank=True, help_text="Such as whose address it is.")
 

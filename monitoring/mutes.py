@@ -21,6 +21,11 @@ def in_effect() -> QuerySet[AlertMute]:
     return titled().filter(until__gt=timezone.now())
 
 
+def about(incident: Incident) -> QuerySet[AlertMute]:
+    """Those in effect that are about this incident."""
+    return in_effect().filter(kind=incident.kind, subject__in=("", incident.subject))
+
+
 def set_muted_until(found: Iterable[Incident], now: datetime) -> None:
     """Set `muted_until` of each. One statement."""
     mutes = list(AlertMute.objects.filter(until__gt=now))

@@ -32,7 +32,7 @@ from core.admin import (
 )
 from core.bidi import isolated, isolated_title
 from monitoring import alert_list, alert_recipients, incidents, mutes, task_runs
-from monitoring.admin.notices import notice_state
+from monitoring.admin.notices import state_label
 from monitoring.group_titles import kind_title
 from monitoring.models import Incident
 
@@ -42,7 +42,7 @@ MAX_NOTICES = 200
 #: State or severity → unfold's type of its label.
 LABELS = {
     "open": "danger",
-    "acknowledged": "warning",
+    "acknowledged": "default",
     "resolved": "success",
     "critical": "danger",
     "warning": "warning",
@@ -75,7 +75,7 @@ class MuteForm(ReasonForm):
 
 
 class EndMuteForm(forms.Form):
-    mute = forms.ModelChoiceField(mutes.titled(), widget=UnfoldAdminSelectWidget)
+    mute = forms.ModelChoiceField(mutes.titled(), empty_label="Select a mute", widget=UnfoldAdminSelectWidget)
 
 
 class StateFilter(ConditionFilter):
@@ -208,18 +208,17 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         notices = incidents.notices_about(obj).order_by("-pk")[:MAX_NOTICES] if can_view_notices else []
         return {
             "related": related_pages(request, obj),
-            "mutes": mutes.in_effect().filter(kind=obj.kind, subject__in=("", obj.subject))
-            if not obj.closed_at
-            else (),
+            "mutes": () if obj.closed_at else mutes.about(obj),
+            "has_buttons": True,
             "can_end_mutes": request.user.has_perm(HANDLE),
             "can_view_notices": can_view_notices,
-            "notices": [{"notice": notice, "state": notice_state(notice)} for notice in notices],
+            "notices": [{"notice": notice, "state": state_label(notice)} for notice in notices],
         }
 
     def offers(self, request: HttpRequest, url_path: str, obj: Incident) -> bool:
-        return obj.closed_at is None and (
-            url_path == "mute" or (obj.acknowledged_at is None) == (url_path == "acknowledge")
-        )
+        if url_path == "mute":
+            return obj.closed_at is None and not mutes.about(obj).exists()
+        return obj.closed_at is None and (obj.acknowledged_at is None) == (url_path == "acknowledge")
 
     @form_action(
         "Acknowledge",
@@ -283,7 +282,11 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     def action_context(self, request: HttpRequest, url_path: str, obj: Incident | None) -> dict[str, Any]:
         if url_path == "mute" and obj:
             return {"form_options": {"kind": obj.kind}}
-        return {"initial": {"mute": request.GET.get("mute")}} if url_path == "end-mute" else {}
+        if url_path != "end-mute":
+            return {}
+        found = list(mutes.titled().values_list("pk", flat=True)[:2])
+        only = found[0] if len(found) == 1 else None
+        return {"initial": {"mute": request.GET.get("mute", only)}}
 
     @form_action("End mute", VIEW, HANDLE, form=EndMuteForm)
     def end_mute(self, request: HttpRequest, obj: None, data: dict[str, Any]) -> str:

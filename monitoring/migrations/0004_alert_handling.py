@@ -64,7 +64,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('email', models.EmailField(max_length=254, verbose_name='e-mail address')),
-                ('severities', models.CharField(choices=[('all', 'all alerts'), ('critical', 'critical alerts only')], default='all', max_length=8, verbose_name='gets')),
+                ('severities', models.CharField(choices=[('all', 'all alerts'), ('critical', 'critical alerts only')], default='all', max_length=8, verbose_name='receives')),
                 ('is_active', models.BooleanField(default=True, help_text='Turn off to send nothing for a while.', verbose_name='active')),
                 ('note', models.CharField(blank=True, help_text='Such as whose address it is.', max_length=200)),
             ],
