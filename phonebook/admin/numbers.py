@@ -44,8 +44,9 @@ class RuleForm(PhoneNumberForm):
         super().__init__(*args, **kwargs)
         if "spam" in self.fields:  # not for users who may only view
             field = self.fields["spam"]
-            field.help_text = ""
-            self.fields["is_prefix"].help_text = "The rule is for every number that begins with these digits."
+            field.help_text = 'Overrides all sources. With "Use the sources", they say whether it is spam.'
+            prefix_help = "Enter the first digits. The rule applies to every number that begins with them."
+            self.fields["is_prefix"].help_text = prefix_help
             field.widget.choices = [("unknown", "Use the sources"), ("true", "Spam"), ("false", "Not spam")]
 
     def clean(self) -> dict[str, Any]:
@@ -58,6 +59,17 @@ class RuleForm(PhoneNumberForm):
 
 
 class ComplaintDayForm(PhoneNumberForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, text in (
+            ("source", "Who collected the complaints, for example ftc."),
+            ("day", "Date of the complaints (UTC), as YYYY-MM-DD."),
+            ("total", "Number of complaints on this day."),
+            ("robocalls", "How many of them are about robocalls."),
+        ):
+            if name in self.fields:
+                self.fields[name].help_text = text
+
     def clean_day(self) -> date:
         day: date = self.cleaned_data["day"]
         if day > datetime.now(UTC).date() + timedelta(days=1):
@@ -77,10 +89,15 @@ class ImportedAdmin(NumberAdmin):
     list_before_template = "admin/parts/action_buttons.html"
     #: Of imports that write the rows.
     kind: ImportBatch.Kind
+    add_warning = "A later import of this number overwrites what you enter. Rules override all sources and imports."
     warning = (
         "A later import of this number overwrites your changes and restores what you delete. "
         "Rules override all sources and imports."
     )
+
+    def description(self, obj: Model | None) -> str:
+        """Above the form."""
+        return self.warning if obj else self.add_warning
 
     def search_problem(self, text: str) -> str:
         is_name = self.searches_names and any(map(str.isalpha, text))
@@ -133,7 +150,7 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         fields = ["phone", "name", "location", "address_book", "updated"] if obj else ["number", "name", "location"]
-        return [(None, {"fields": fields, "description": self.warning})]
+        return [(None, {"fields": fields, "description": self.description(obj)})]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         return (*super().get_readonly_fields(request, obj), *(("address_book", "updated") if obj else ()))
@@ -145,9 +162,7 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
         try:
             keys = list(named(search_term, queryset).values_list("pk", flat=True)[: self.list_per_page + 1])
         except OperationalError:
-            message = (
-                "The search by name timed out: too many contacts. Enter a number prefix, for example 4930."
-            )
+            message = "The search by name timed out: too many contacts. Enter a number prefix, for example 4930."
             self.message_user(request, message, messages.ERROR)
             return queryset.none(), False
         return queryset.filter(pk__in=keys), False
@@ -231,7 +246,7 @@ class ComplaintDayAdmin(ImportedAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         fields = ["phone" if obj else "number", "source", "day", "total", "robocalls", *(["subject"] if obj else [])]
-        return [(None, {"fields": fields, "description": self.warning})]
+        return [(None, {"fields": fields, "description": self.description(obj)})]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         """As Django's, with the subject, which is None if it was deleted."""
