@@ -7,12 +7,13 @@ from django.db import OperationalError
 from django.db.models import Q
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
-from unfold.decorators import display
+from unfold.utils import display_for_label
 
 from core import numbers
 from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, change_link, column, form_action, require
-from phonebook.admin.uploads import ImportUploadAdmin, can_import, fault_text
+from phonebook.admin.uploads import ImportUploadAdmin, can_import, fault_texts
 from phonebook.imports import undo
+from phonebook.imports.batches import INTERRUPTED
 from phonebook.imports.staging import LockNotAvailable
 from phonebook.models import ImportBatch
 
@@ -55,6 +56,21 @@ def _counts(batch: ImportBatch) -> str:
     return f"{text} (planned)" if batch.counts.get("planned") else text
 
 
+def _failure(batch: ImportBatch) -> str:
+    """Why the import failed, what it has changed, and what to do; empty if it did not fail."""
+    if batch.state != ImportBatch.State.FAILED:
+        return ""
+    is_interrupted = batch.error.startswith(INTERRUPTED)
+    why = "The import was interrupted." if is_interrupted else f"The import failed: {batch.error}"
+    again = "Import the file again."
+    if not batch.counts:
+        return f"{why} No {batch.get_kind_display().lower()} were changed. {again}"
+    written = batch.error.removeprefix(INTERRUPTED).strip() if is_interrupted else ""
+    if not is_interrupted:
+        return f"{why} {again}"
+    return f"{why} {written or 'Some rows may have been written.'} {again}"
+
+
 def _lines(texts: list[str]) -> str:
     return (
         format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((text,) for text in texts))) if texts else "-"
@@ -86,6 +102,8 @@ class ImportBatchAdmin(ImportUploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     sortable_by = ()
     actions_detail = ("undo_import",)
 
+    # Not by unfold's decorator, which has no effect on the page of an import.
+    state_label = column(lambda batch: display_for_label(batch.get_state_display(), "-", STATE_LABELS), "state")
     when = column(lambda batch: _time(batch.created_at), "started (UTC)")
     ended = column(lambda batch: _time(batch.finished_at), "finished (UTC)")
     user = column(lambda batch: batch.by, "by")
@@ -103,22 +121,17 @@ class ImportBatchAdmin(ImportUploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         ),
         "rejected",
     )
-    first_faults = column(lambda batch: _lines([fault_text(row) for row in batch.faults]), "first rows not imported")
-    failure = column(lambda batch: batch.error or "-", "error")
+    first_faults = column(lambda batch: _lines(fault_texts(batch.faults)), "first rows not imported")
     undo_text = column(_undone, "undo")
     left = column(
         lambda batch: _lines([f"{numbers.formatted(str(number))}: {why}" for number, why in undo.left(batch)]),
         "left as they are",
     )
 
-    @display(description="state", label=STATE_LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
-    def state_label(self, batch: ImportBatch) -> str:
-        return batch.get_state_display()
-
     def get_fields(self, request: HttpRequest, obj: ImportBatch | None = None) -> tuple[str, ...]:
-        fields = ["when", "ended", "user", "kind", "file", "option_texts", "state_label", "rows", "undo_text"]
+        fields = ["state_label", "rows", "kind", "file", "when", "ended", "user", "option_texts", "undo_text"]
         if obj is not None:
-            shown = {"failure": obj.error, "rejected": obj.counts.get("rejected"), "first_faults": obj.faults}
+            shown = {"rejected": obj.counts.get("rejected"), "first_faults": obj.faults}
             fields += [name for name, value in shown.items() if value]
             if obj.undone_at and obj.undo and obj.undo["left"] and can_import(request, obj.kind):
                 fields.append("left")
@@ -131,7 +144,7 @@ class ImportBatchAdmin(ImportUploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         return request.import_batch
 
     def page_context(self, request: HttpRequest, obj: ImportBatch) -> dict[str, Any]:
-        return {"title": str(obj), "subtitle": None, **self.progress_context(request, obj)}
+        return {"title": str(obj), "subtitle": None, "failure": _failure(obj), **self.progress_context(request, obj)}
 
     # --- Undo -----------------------------------------------------------------------------------------------------
 

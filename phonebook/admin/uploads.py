@@ -14,7 +14,9 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import URLPattern, path
+from django.utils.text import get_text_list
 from unfold.decorators import action
+from unfold.enums import ActionVariant
 from unfold.widgets import (
     UnfoldAdminFileFieldWidget,
     UnfoldAdminSelectWidget,
@@ -53,9 +55,36 @@ def progress(upload: ImportUpload | None) -> dict[str, Any]:
     return {"state": upload.get_state_display(), "text": text, "done": upload.done, "total": upload.total}
 
 
-def fault_text(row: dict[str, Any]) -> str:
+def fault_texts(faults: list[dict[str, Any]]) -> list[str]:
+    """Rows that are not imported, in the order of the file, and why."""
+    return [_fault_text(row) for row in sorted(faults, key=lambda row: (row["file"], row["line"] or 0))]
+
+
+def _fault_text(row: dict[str, Any]) -> str:
     place = f"{row['file']}, line {row['line']:,}" if row["line"] else row["file"]
-    return f"{place}: {': '.join(filter(None, (row['number'], row['reason'], row['detail'])))}"
+    reason = [row["reason"], row["detail"]]
+    if row["reason"] == base.REPEATED and row["detail"]:
+        reason = [f"repeats {row['detail']}"]
+    return f"{place}: {': '.join(filter(None, (row['number'], *reason)))}"
+
+
+def _effect(counts: Mapping[str, int], noun: str) -> str:
+    """What an import would do, in words. `noun`: what a row is."""
+    verbs = {"added": "adds", "changed": "changes", "removed": "removes", "unchanged": "does not change"}
+    found = [(verb, counts[name]) for name, verb in verbs.items() if counts[name]]
+    if not found:
+        return f"The import changes no {noun}s."
+    (verb, count), *others = found
+    texts = [f"{verb} {count:,} {noun}{'s' * (count != 1)}", *(f"{verb} {count:,}" for verb, count in others)]
+    return f"The import {get_text_list(texts, 'and')}."
+
+
+def _not_imported(counts: Mapping[str, int]) -> str:
+    """How many rows are not imported, in words; empty for none."""
+    found = {name: counts[name] for name in ("rejected", "repeated") if counts[name]}
+    total = sum(found.values())
+    why = ", ".join(f"{count:,} {name}" for name, count in found.items())
+    return f"{total:,} row{'s are' if total != 1 else ' is'} not imported: {why}." if found else ""
 
 
 class UploadForm(forms.Form):
@@ -68,7 +97,7 @@ class UploadForm(forms.Form):
         required=False,
         max_length=40,
         widget=UnfoldAdminTextInputWidget,
-        help_text="Leave empty for UTF-8. Files of older Windows programs may have cp1252.",
+        help_text="Leave empty for UTF-8. Files of older Windows programs may use cp1252.",
     )
     file_name = forms.CharField(max_length=255, widget=forms.HiddenInput)
     size = forms.IntegerField(
@@ -102,7 +131,7 @@ class UploadForm(forms.Form):
 class FormatField(forms.ChoiceField):
     def __init__(self, known: Mapping[str, formats.Format]) -> None:
         titles = ((name, each.title) for name, each in known.items())
-        choices = [("", "Recognize the format"), *titles]
+        choices = [("", "Detect automatically"), *titles]
         super().__init__(choices=choices, required=False, widget=UnfoldAdminSelectWidget)
 
 
@@ -110,7 +139,10 @@ class RegionField(forms.CharField):
     """An ISO 3166-1 alpha-2 code, or empty."""
 
     def __init__(self) -> None:
-        text = "Where numbers without a plus are dialed, such as US. Without it they need their country code."
+        text = (
+            "Country of numbers that do not start with +, for example US. "
+            "If empty, every number needs its country code."
+        )
         super().__init__(required=False, max_length=2, widget=UnfoldAdminTextInputWidget, help_text=text)
 
     def clean(self, value: Any) -> str:
@@ -185,7 +217,9 @@ class UploadAdmin(ConsoleAdmin):
         ]
         return [*own, *super().get_urls()]
 
-    @action(description="Import a file", permissions=["upload"], url_path="upload")  # type: ignore[untyped-decorator]  # unfold has no types
+    @action(  # type: ignore[untyped-decorator]  # unfold has no types
+        description="Import a file", permissions=["upload"], url_path="upload", variant=ActionVariant.PRIMARY
+    )
     def upload(self, request: HttpRequest) -> HttpResponse:
         return self.upload_page(request)
 
@@ -204,7 +238,11 @@ class UploadAdmin(ConsoleAdmin):
         context: dict[str, Any] = {"form": self.upload_forms[kind](), "others": others}
         if upload is not None:
             kind, context = upload.kind, self._state(upload)
-        context |= {"part_bytes": uploads.PART_BYTES, "max_bytes": uploads.MAX_BYTES, "cancel_url": self.url_of(None)}
+        context |= {
+            "part_bytes": uploads.PART_BYTES,
+            "max_mb": uploads.MAX_BYTES >> 20,
+            "cancel_url": self.url_of(None),
+        }
         urls = {f"{name}_url": page_url(self.model, f"upload_{name}") for name in ("progress", "step")}
         return self.render_page(request, "upload.html", **context, **urls, **self.upload_context(request, kind))
 
@@ -232,8 +270,9 @@ class UploadAdmin(ConsoleAdmin):
         return {
             "upload": upload,
             "progress": progress(upload),
-            "counts": counts | {"rejected": sum(upload.counts.get("rejected", {}).values())},
-            "faults": [fault_text(row) for row in upload.faults],
+            "effect": _effect(counts, "contact" if upload.kind == Kind.CONTACTS else "complaint count"),
+            "not_imported": _not_imported(counts | {"rejected": sum(upload.counts.get("rejected", {}).values())}),
+            "faults": fault_texts(upload.faults),
             "changes": changes,
             # Of a list of complaints without changes the import records the version.
             "can_confirm": upload.state == State.READY and (changes or upload.kind == Kind.COMPLAINTS),

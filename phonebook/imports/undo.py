@@ -71,7 +71,7 @@ def problem(batch: ImportBatch) -> Problem:
     if batch.finished_at is None:
         return Problem("It has not finished.")
     if not met_rows(batch):
-        return Problem("It changed nothing.")
+        return Problem("Nothing to undo.")
     if batch.counts.get("changed", 0) + batch.counts.get("removed", 0) > MAX_CHANGES:
         return Problem(f"It changed or removed more than {MAX_CHANGES:,} rows.")
     return Problem(f"Imports can be undone for {UNDO_DAYS} days.")

@@ -134,7 +134,7 @@ def _examples(tables: StagingTables, table: TargetTable) -> Iterator[dict[str, s
 def _text(row: dict[str, Any], values: Iterable[str]) -> str:
     """The values of a row: texts as they are, and other columns with their names."""
     shown = [value if name in ("name", "location") else f"{name} {value}" for name in values if (value := row[name])]
-    return ", ".join(shown)
+    return " · ".join(shown)
 
 
 @contextmanager

@@ -51,8 +51,8 @@ def test_file_is_uploaded_checked_imported_and_undone(admin_page: Page, tmp_path
     page.get_by_role("button", name="Upload and check").click()
 
     checked(page)
-    expect(page.get_by_text("would add 1, change 1 and remove 0")).to_be_visible()
-    expect(page.get_by_role("row", name="+1 212 555 0100 Old name Eve Example, Springfield")).to_be_visible()
+    expect(page.get_by_text("The import adds 1 contact and changes 1.")).to_be_visible()
+    expect(page.get_by_role("row", name="+1 212 555 0100 Old name Eve Example · Springfield")).to_be_visible()
     expect(page.get_by_text("people.csv, line 5: number")).to_be_visible()
     screenshots(page, "upload-preview")
     assert_not_cut(page)
@@ -128,7 +128,7 @@ def test_killed_import_has_failed_and_can_be_repeated(admin_page: Page, service:
             "from phonebook.models import ImportUpload; ImportUpload.objects.update(seen_at='2026-01-01T00:00:00Z')"
         )
         service.manage("shell", "-c", silent)
-        expect(page.get_by_text("Interrupted.")).to_be_visible(timeout=WAIT_MS)
+        expect(page.get_by_text("The import was interrupted. No contacts were changed.")).to_be_visible(timeout=WAIT_MS)
         screenshots(page, "upload-interrupted")
     page.goto(FORM)
     page.locator("#id_file").set_input_files(file)

@@ -135,8 +135,8 @@ def test_check_and_import_are_confirmed_once(operator: Client) -> None:
     assert "This file is not waiting to be imported." in step(operator, "import", upload)
     ImportUpload.objects.update(state="ready", counts={"added": 1, "rejected": {"no number": 2}}, received=len(CSV))
     page = words(operator.get(FORM).text)
-    assert "would add 1, change 0 and remove 0" in page
-    assert "2 rejected" in page
+    assert "The import adds 1 contact." in page
+    assert "2 rows are not imported: 2 rejected." in page
     earlier = "Earlier imports of the same rows then cannot be undone until this one is undone."
     assert earlier not in page
     before = ImportBatch.objects.create(kind="contacts", state="done", can_undo=True)

@@ -159,7 +159,7 @@ def test_check_shows_what_would_change_and_changes_nothing() -> None:
     assert not ImportBatch.objects.exists()
     assert [(row["file"], row["line"]) for row in upload.faults] == [("people.csv", 5), ("people.csv", 4)]
     assert upload.preview == [
-        {"number": str(FIRST), "key": "", "before": "Old name", "after": "Eve, Springfield"},
+        {"number": str(FIRST), "key": "", "before": "Old name", "after": "Eve · Springfield"},
         {"number": str(FIRST + 1), "key": "", "before": "", "after": "Ann"},
     ]
 
