@@ -68,11 +68,11 @@ class FileLookup(models.Model):
 
     class Meta:
         default_permissions = ("add", "view")
-        verbose_name = "look-up of a file"
-        verbose_name_plural = "look-ups of files"
+        verbose_name = "file look-up"
+        verbose_name_plural = "file look-ups"
 
     def __str__(self) -> str:
-        return f"look-up {self.pk}"
+        return f"file look-up {self.pk}"
 
     @property
     def request_id(self) -> str:

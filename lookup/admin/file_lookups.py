@@ -1,6 +1,8 @@
 """Looking up a file in the console: the upload, what it would cost, start, progress and result."""
 
+from functools import partial
 from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin, messages
@@ -9,24 +11,26 @@ from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.timesince import timesince
-from unfold.decorators import action, display
+from unfold.decorators import action
 from unfold.enums import ActionVariant
+from unfold.utils import display_for_label
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from accounts import tokens
 from accounts.admin.suggest_fields import TokenField
 from accounts.credits import credits_text
-from accounts.models import ApiToken
-from core.admin import LargeTableAdmin, ReadOnlyAdmin, change_link, column, form_action, page_url, require
+from accounts.models import ApiToken, CreditEntry
+from core.admin import LargeTableAdmin, ReadOnlyAdmin, change_link, column, form_action, html_link, page_url, require
 from lookup import file_lookups
 from lookup.models import FileLookup
-from lookup.number_file import ANSWERED, OUTCOMES, least_duration
+from lookup.number_file import ANSWERED, least_duration
 from phonebook.admin.uploads import RegionField, UploadAdmin, UploadForm
 from phonebook.models import ImportUpload
 
 State = FileLookup.State
 MAX_PROBLEMS = 50
 PERMISSION, VIEW_TOKEN = file_lookups.PERMISSIONS
+_OUTCOMES = (*ANSWERED, "failed", "pending", "invalid")
 _LABELS = {"Running": "info", "Stopped": "warning", "Done": "success"}
 
 
@@ -47,10 +51,10 @@ class StartForm(forms.Form):
     """`due`: how many numbers are to be searched."""
 
     token = TokenField(
-        label="API token", max_length=200, help_text="Its credits pay, and its rate limit applies to all its requests."
+        label="API token", max_length=200, help_text="This token is charged, and its rate limit applies."
     )
     partly = forms.BooleanField(
-        label="Start also if its credits may not be enough: what is left can be started later.",
+        label="Start even if the token might not have enough credits. You can look up the rest later.",
         required=False,
         widget=UnfoldBooleanWidget,
     )
@@ -64,12 +68,12 @@ class StartForm(forms.Form):
         needed = 1 if self.data.get("partly") else self._due
         if token.credits < needed and not token.is_test:
             text = f"{token} has {credits_text(token.credits)}, and {self._due:,} may be needed."
-            raise forms.ValidationError(f"{text} Top it up, or choose another token.")
+            raise forms.ValidationError(f"{text} Top up the token, or choose another one.")
         return token
 
 
 def _counts(lookup: FileLookup) -> str:
-    shown = (f"{lookup.figures[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if lookup.figures[name])
+    shown = (f"{lookup.figures[name]:,} {name.replace('_', ' ')}" for name in _OUTCOMES if lookup.figures[name])
     return ", ".join(shown) or "-"
 
 
@@ -79,9 +83,14 @@ def _cost(lookup: FileLookup) -> str:
     return f"{due:,} different numbers: {credits_text(due)} at most" if due else "-"
 
 
-def _charged(lookup: FileLookup) -> str:
+def _charged(lookup: FileLookup, *, is_linked: bool = False) -> str:
+    """`is_linked`: the request id leads to the ledger."""
+    request_id: str = format_html('<span class="whitespace-nowrap">{}</span>', lookup.request_id)
+    if is_linked:
+        query = urlencode({"request_id": lookup.request_id, "since": f"{lookup.created_at:%Y-%m-%d}"})
+        request_id = html_link(f"{page_url(CreditEntry, 'changelist')}?{query}", request_id)
     credits = credits_text(file_lookups.charged(lookup))
-    return f"{credits}; its searches have the request id {lookup.request_id}"
+    return format_html("{}; its searches have the request id {}", credits, request_id)
 
 
 def _time(due: int, limit: int, window_s: int) -> str:
@@ -114,23 +123,23 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
 
     file = column(lambda lookup: lookup.file_name, "file")
     token_link = column(lambda lookup: change_link("accounts_apitoken", lookup.token_id, lookup.token), "API token")
+    # Not by unfold's decorator, which has no effect on the page of a look-up.
+    state_label = column(lambda lookup: display_for_label(lookup.get_state_display(), "-", _LABELS), "state")
     when = column(lambda lookup: f"{lookup.created_at:%Y-%m-%d %H:%M:%S}", "uploaded (UTC)")
     by = column(lambda lookup: lookup.user.get_username(), "by")
     rows = column(_counts, "rows")
     rest = column(_cost, "to be searched")
     charged = column(_charged, "charged")
+    charged_link = column(partial(_charged, is_linked=True), "charged")
     failure = column(lambda lookup: lookup.error or "-", "stopped because")
     problems = column(_problems, "first invalid rows")
 
-    @display(description="state", label=_LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
-    def state_label(self, lookup: FileLookup) -> str:
-        return lookup.get_state_display()
-
     def get_fields(self, request: HttpRequest, obj: FileLookup | None = None) -> tuple[str, ...]:
-        fields = ["file", "when", "by", "state_label", "rows"]
+        fields = ["state_label", "rows", "file", "when", "by"]
         if obj is not None:
             fields += ["failure"] if obj.error else []
-            fields += ["token_link", "charged"] if obj.token else []
+            may_view_ledger = request.user.has_perm("accounts.view_creditentry")
+            fields += ["token_link", "charged_link" if may_view_ledger else "charged"] if obj.token else []
             fields += ["rest"] if obj.state != State.DONE else []
             fields += ["problems"] if obj.figures["invalid"] else []
         return tuple(fields)
@@ -157,7 +166,12 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
 
     # --- Upload ----------------------------------------------------------------------------------------------------
 
-    @action(description="Upload numbers to look up", permissions=["upload"], url_path="upload")  # type: ignore[untyped-decorator]  # unfold has no types
+    @action(  # type: ignore[untyped-decorator]  # unfold has no types
+        description="Upload numbers to look up",
+        permissions=["upload"],
+        url_path="upload",
+        variant=ActionVariant.PRIMARY,
+    )
     def upload(self, request: HttpRequest) -> HttpResponse:
         return self.upload_page(request)
 
@@ -204,7 +218,7 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         token = data["token"]
         file_lookups.start(obj, token=token, by=request.user, url=url, host=request.get_host())
         file_lookups.record(obj, request.user, f"Started at the expense of token {token.pk}: {_counts(obj)}.")
-        at_its_expense = f"Started look-up {obj.pk} of a file at its expense: {_counts(obj)}."
+        at_its_expense = f"Started file look-up {obj.pk} at its expense: {_counts(obj)}."
         file_lookups.record(obj, request.user, at_its_expense, target=token)
         due = file_lookups.unanswered(obj).count()
         return f"The search has started. {_time(due, *tokens.rate_limit(token))}".strip()

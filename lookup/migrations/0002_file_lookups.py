@@ -34,8 +34,8 @@ class Migration(migrations.Migration):
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
-                'verbose_name': 'look-up of a file',
-                'verbose_name_plural': 'look-ups of files',
+                'verbose_name': 'file look-up',
+                'verbose_name_plural': 'file look-ups',
                 'default_permissions': ('add', 'view'),
             },
         ),

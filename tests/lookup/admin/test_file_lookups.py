@@ -80,7 +80,7 @@ def test_page_says_what_it_would_cost(operator: Client, lookup: FileLookup) -> N
     assert "This file is ready. Start the search, or discard the file" in page
     assert "2 different numbers: 2 credits at most" in page
     assert "2 different numbers cost at most 2 credits." in operator.get(f"{LIST}{lookup.pk}/start/").text
-    assert "1 invalid, 3 pending" in page
+    assert "3 pending, 1 invalid" in page
     assert "Line 3: invalid phone number (must contain only digits)" in page
     assert "12125550100" not in page
 
@@ -106,7 +106,7 @@ def test_token_with_too_few_credits_starts_only_on_request(
     operator: Client, token: ApiToken, lookup: FileLookup
 ) -> None:
     ApiToken.objects.update(credits=1)
-    says = f"{token} has 1 credit, and 2 may be needed. Top it up, or choose another token."
+    says = f"{token} has 1 credit, and 2 may be needed. Top up the token, or choose another one."
     assert says in words(step(operator, lookup, "start", token=token).text)
     ApiToken.objects.update(credits=0)
     assert "has 0 credits, and 2 may be needed" in words(step(operator, lookup, "start", token=token, partly="on").text)
@@ -168,10 +168,10 @@ def test_steps_are_offered_and_refused_by_state(
     assert "The file and its answers were deleted." in step(operator, lookup, "discard").text
     assert not FileLookupRow.objects.exists()
     history = " ".join(LogEntry.objects.values_list("change_message", flat=True))
-    assert f"Started at the expense of token {lookup.token_id}: 1 invalid, 3 pending." in history
+    assert f"Started at the expense of token {lookup.token_id}: 3 pending, 1 invalid." in history
     assert "numbers.csv" not in history
     (of_token,) = LogEntry.objects.filter(content_type__model="apitoken", object_id=str(lookup.token_id))
-    assert of_token.change_message == f"Started look-up {lookup.pk} of a file at its expense: 1 invalid, 3 pending."
+    assert of_token.change_message == f"Started file look-up {lookup.pk} at its expense: 3 pending, 1 invalid."
 
 
 def test_download_has_the_rows_in_order(operator: Client, lookup: FileLookup) -> None:
