@@ -72,7 +72,7 @@ class FileLookup(models.Model):
         verbose_name_plural = "file look-ups"
 
     def __str__(self) -> str:
-        return f"file look-up {self.pk}"
+        return f"File look-up {self.pk}"
 
     @property
     def request_id(self) -> str:
