@@ -45,7 +45,7 @@ def call_price(slot: str, name: str, *, remote: bool) -> Decimal | None:
 
 def described(pause: SourcePause) -> str:
     """Since when, by whom and why."""
-    return f"since {pause.paused_at:%Y-%m-%d %H:%M} UTC by {pause.paused_by} ({pause.reason})"
+    return f"since {pause.paused_at:%Y-%m-%d %H:%M} UTC by {pause.paused_by} ({pause.reason.rstrip('.')})"
 
 
 def slots_without_others(name: str) -> list[str]:

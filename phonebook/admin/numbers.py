@@ -44,7 +44,7 @@ class RuleForm(PhoneNumberForm):
         super().__init__(*args, **kwargs)
         if "spam" in self.fields:  # not for users who may only view
             field = self.fields["spam"]
-            field.help_text = 'Overrides all sources. With "Use the sources", they say whether it is spam.'
+            field.help_text = 'Overrides all sources, unless it is "Use the sources".'
             prefix_help = "Enter the first digits. The rule applies to every number that begins with them."
             self.fields["is_prefix"].help_text = prefix_help
             field.widget.choices = [("unknown", "Use the sources"), ("true", "Spam"), ("false", "Not spam")]
