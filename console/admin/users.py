@@ -90,7 +90,8 @@ ADD_HELP = (
 
 def _email_help() -> str:
     link = html_link(reverse("admin:auth_user_add"), "add them with a password")
-    return format_html("The link to set a password is sent to this address. For a user without one, {}.", link)
+    use = "The link to set a password is sent to this address. " if settings.EMAIL_IS_CONFIGURED else ""
+    return format_html("{}For a user without one, {}.", use, link)
 
 
 class InvitationForm(forms.ModelForm):
@@ -242,7 +243,7 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
         how = (
             "is sent to the user"
             if settings.EMAIL_IS_CONFIGURED
-            else "is shown once, and you hand it over yourself: E-mail is not configured (EMAIL_URL, EMAIL_FROM)"
+            else "is shown once, and you hand it over yourself: e-mail is not configured (EMAIL_URL, EMAIL_FROM)"
         )
         days = settings.INVITATION_DAYS
         return {"explanation": f"The link works once, for {days} day{'' if days == 1 else 's'}. It {how}."}

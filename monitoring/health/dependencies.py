@@ -145,8 +145,8 @@ def _numbering_plan(request: Request) -> Findings:
     yield Condition(
         kind="data.stale",
         subject="numbering_plan",
-        title="Numbering plan is not current",
-        summary=f"Version {loaded} is loaded, {installed} is installed." if loaded else "None is loaded.",
+        title="Numbering plan is not current" if loaded else "No numbering plan is loaded",
+        summary=f"Version {installed} is installed{f', {loaded} is loaded' if loaded else ''}.",
         hint="Run manage.py load_numbering_plan.",
     )
 

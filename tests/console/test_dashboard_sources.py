@@ -181,10 +181,12 @@ def test_state_of_each_source_is_shown(admin_client: Client, settings: Any) -> N
 def test_numbering_plan_is_checked_if_a_slot_uses_it(admin_client: Client, settings: Any) -> None:
     assert "Numbering plan: not used</strong> No source needs it." in admin_client.get(URL).text
     settings.SOURCE_A = "geography"
-    unhealthy = "Numbering plan: unhealthy</strong> Numbering plan is not current."
-    assert f"{unhealthy} None is loaded." in admin_client.get(URL).text
+    unhealthy = "Numbering plan: unhealthy</strong>"
+    none = f"{unhealthy} No numbering plan is loaded. Version {installed_version()} is installed."
+    assert none in admin_client.get(URL).text
     row = Dataset.objects.create(name=NUMBERING_PLAN, version="1.0", rows=1)
-    assert f"{unhealthy} Version 1.0 is loaded" in admin_client.get(URL).text
+    version = f"Version {installed_version()} is installed, 1.0 is loaded."
+    assert f"{unhealthy} Numbering plan is not current. {version}" in admin_client.get(URL).text
     Dataset.objects.filter(pk=row.pk).update(version=installed_version())
     assert "Numbering plan: healthy</strong>" in admin_client.get(URL).text
 

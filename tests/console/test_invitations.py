@@ -270,7 +270,7 @@ def test_link_is_shown_once_if_the_mail_fails(superuser: Client, mailbox: Mailbo
 
 
 def test_link_is_shown_if_email_is_not_configured(superuser: Client, caplog: pytest.LogCaptureFixture) -> None:
-    assert "E-mail is not configured" in superuser.get(INVITE).text
+    assert "e-mail is not configured" in superuser.get(INVITE).text
     caplog.set_level("DEBUG")
     link = url_in(invite(superuser).text)
     client = Client()

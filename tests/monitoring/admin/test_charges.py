@@ -227,6 +227,6 @@ def test_customers_are_suggested_by_a_part_of_their_name(admin_client: Client, a
     page = admin_client.get(REQUESTS).text
     [url] = re.findall(r'data-suggest="([^"]+)"', page)
     found = admin_client.get(f"{url.replace('&amp;', '&')}&term=street").json()["results"]
-    assert found == [{"id": str(customer.pk), "text": str(customer)}]
+    assert found == [{"id": str(customer.pk), "text": str(customer), "detail": ""}]
     key = tokens.issue(name="pbx", initial_credits=1, actor="op").api_key
     assert admin_client.get(f"{url.replace('&amp;', '&')}&term={key}").json()["results"] == []
