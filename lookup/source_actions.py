@@ -45,7 +45,7 @@ def call_price(slot: str, name: str, *, remote: bool) -> Decimal | None:
 
 def described(pause: SourcePause) -> str:
     """Since when, by whom and why."""
-    return f"since {pause.paused_at:%Y-%m-%d %H:%M} UTC by {pause.paused_by} ({pause.reason.rstrip('.')})"
+    return f"since {pause.paused_at:%Y-%m-%d %H:%M} UTC by {pause.paused_by}: {pause.reason.rstrip('.')}"
 
 
 def slots_without_others(name: str) -> list[str]:
@@ -70,7 +70,7 @@ def pause(*, name: str, reason: str, user: AbstractBaseUser | None = None) -> So
             connector=name, defaults={"reason": reason, "paused_by": actor, "paused_at": timezone.now()}
         )
         if not is_new:
-            raise ValueError(f"{name} is already paused: {described(row)}.")
+            raise ValueError(f"{name} is already paused {described(row)}.")
         _record(name, f"Paused. {reason}", user)
     return row
 

@@ -99,7 +99,7 @@ def status(now: datetime, states: Mapping[str, State]) -> Status:
         parts += [(f"{separator}{before}", ""), (source, source), (after, "")]
         separator = "; "
     if figures:
-        parts.append((f". {figures}." if problems else f": {figures}", ""))
+        parts.append((f". {figures[0].upper()}{figures[1:]}." if problems else f": {figures}", ""))
     return Status("impaired" if problems and name != "failing" else name, parts, now, since, minutes)
 
 
@@ -132,9 +132,9 @@ def _describe(recent: Requests, elapsed: timedelta) -> tuple[str, str, str]:
     percent = recent.answered_percent
     if percent is None:
         return "working", "Working", f"{figures}, all refused"
-    figures += f", {percent:g} % answered"
+    figures += f", {percent:g}\u00a0% answered"
     if recent.degraded_percent:
-        figures += f", {recent.degraded_percent:.0f} % degraded"
+        figures += f", {recent.degraded_percent:.0f}\u00a0% degraded"
     if recent.refused:
         figures += f", {recent.refused:,} refused"
     few_failed = recent.failed < MIN_FAILURES or 100 - percent <= settings.ALERT_FAILED_PERCENT

@@ -221,7 +221,7 @@ def _sources(request: Request) -> Findings:
             yield problem(f"All sources of {slot} are paused: resume one")
     for name, state in states.items():
         if state.pause:
-            yield f"Paused by an operator: {name} ({described(state.pause)})."
+            yield f"{name} is paused {described(state.pause)}."
     if all(state.name == "healthy" for state in states.values()):
         yield "All configured sources are in use."
 

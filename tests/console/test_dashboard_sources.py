@@ -82,7 +82,7 @@ def test_paused_source_is_not_failing(admin_client: Client, settings: Any) -> No
     add_result("auth", seconds_ago=10, connector=connector)
     SourcePause.objects.create(connector=connector, reason="invoice", paused_by="olga", paused_at=NOW)
     assert sources_finding(admin_client) == (
-        "healthy Paused by an operator: tests.connectors.RemoteKnows (since 2026-03-09 14:20 UTC by olga (invoice))."
+        "healthy tests.connectors.RemoteKnows is paused since 2026-03-09 14:20 UTC by olga: invoice."
     )
 
 

@@ -68,6 +68,9 @@ def test_failing_source_is_named_with_its_time(admin_client: Client, settings: A
     began = {"first_seen_at": NOW - timedelta(hours=1), "last_seen_at": NOW}
     Incident.objects.create(kind="source.failing", subject=name, title="Source failing", **began)
     assert sentence(admin_client) == f"Working, but {name} is failing since 13:20. {figures}."
+    RequestLogEntry.objects.all().delete()
+    log("found_one", 2)
+    assert ". Less than 1 request a minute" in sentence(admin_client)
     text = admin_client.get(URL).text
     assert "is-impaired" in text
     assert f'<a href="/admin/monitoring/source/{name}/change/">{name}</a>' in text
@@ -114,7 +117,7 @@ def test_without_a_request_log_the_hours_are_used(admin_client: Client, settings
     count_requests("found_one", 160)
     log("failed", 100)
     text = admin_client.get(URL).text
-    assert "Working: 2 requests a minute, 100 % answered" in text
+    assert "Working: 2 requests a minute, 100\N{NO-BREAK SPACE}% answered" in text
     assert "REQUEST_LOG_DAYS is 0" in text
     assert "<svg" not in text
 
