@@ -214,6 +214,7 @@ def _overview(customer: Customer) -> dict[str, Any]:
         "balance": _balance(rows, now),
         "usable": sum(token.is_usable_at(now) for token in rows),
         "tokens": [_token(token, now) for token in request_statistics.activity_of(rows[:MAX_TOKENS], now)],
+        "has_test_tokens": any(token.is_test for token in rows),
         "more": max(0, len(rows) - MAX_TOKENS),
         "charges": newest(searches, [token.pk for token in rows], NEWEST_CHARGES).annotate(refunded=Exists(refunds)),
         "days": _bars(days),
