@@ -298,7 +298,7 @@ def allowance_left(user: AbstractBaseUser) -> int:
 
 def charge_rule() -> str:
     """When a search costs a credit, in a sentence."""
-    empty = "also one without a match" if settings.CHARGE_EMPTY else "unless there is no match"
+    empty = "even if nothing is found" if settings.CHARGE_EMPTY else "unless there is no match"
     impossible = settings.CHARGE_EMPTY and not settings.CHARGE_IMPOSSIBLE
     return f"An answered search costs one credit, {empty}{', unless the number cannot exist' * impossible}."
 

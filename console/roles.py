@@ -17,10 +17,16 @@ from console import pages
 #: What the holder of each role can do, for its form; from the role that may do least. As in docs/roles.md.
 SENTENCES = {
     "viewer": "views customers, tokens, sources and alerts.",
-    "auditor": "views every page, users and the History included, and exports the ledger, but changes nothing.",
-    "billing": "views customers, tokens, ledger and revenue, and tops up tokens, within SUPPORT_CREDITS_PER_DAY.",
-    "support": "does what viewer and billing do, views requests and rules, refunds within that limit, tests numbers.",
-    "operator": "does what support does, without a limit, and issues and revokes tokens, edits customers and numbers.",
+    "auditor": "views every page, including users and the History; exports the ledger; changes nothing.",
+    "billing": "views customers, tokens, ledger and revenue; tops up tokens, within SUPPORT_CREDITS_PER_DAY.",
+    "support": (
+        "does everything viewer and billing can do; views requests and rules; refunds searches within that limit; "
+        "tests numbers."
+    ),
+    "operator": (
+        "does everything support can do, without the credit limit; issues and revokes tokens; edits customers and "
+        "numbers."
+    ),
 }
 #: Only permissions that are new with a version reach roles that exist. To give an older one to another role takes a
 #: migration.

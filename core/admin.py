@@ -84,9 +84,13 @@ def change_link(model: str, pk: Any, text: object) -> str:
     return html_link(reverse(f"admin:{model}_change", args=[pk]), text) if pk else "-"
 
 
+def shortened(request_id: str) -> str:
+    return request_id if len(request_id) <= 16 else f"{request_id[:6]}…{request_id[-6:]}"
+
+
 def short_id(text: str, url: str = "") -> str:
     """A request id, shortened if it is long, with a button that copies it (copy.js); `url`: what it links to."""
-    shown = text if len(text) <= 16 else f"{text[:6]}…{text[-6:]}"
+    shown = shortened(text)
     element = html_link(url, shown) if url else format_html("<span>{}</span>", shown)
     button = (
         '<button type="button" class="console-copy-id" data-copy-text="{}" aria-label="Copy request id" title="{}">'
@@ -99,12 +103,12 @@ def column(text: Callable[[Any], str], description: str, ordering: Any = None) -
 
     @admin.display(description=description, ordering=ordering)
     def shown(row: Any) -> str:
-        return _with_whole_dates(text(row))
+        return with_whole_dates(text(row))
 
     return staticmethod(shown)
 
 
-def _with_whole_dates(text: str) -> str:
+def with_whole_dates(text: str) -> str:
     """A sentence as HTML that is not wrapped at the hyphens of its dates. HTML, lines, and a time alone are
     unchanged."""
     is_sentence = isinstance(text, str) and not isinstance(text, SafeString) and "\n" not in text

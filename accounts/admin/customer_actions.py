@@ -66,7 +66,9 @@ class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
         if url_path == "top-up":
             return {"form_options": {"targets": token_list.usable(obj)}, "explanation": allowance(request)}
         if url_path == "webhook" and (label := customer_webhooks.label(obj)):
-            return {"explanation": f"Present URL: {label}. Leave the URL empty to keep it."}
+            return {"explanation": f"Current URL: {label}. Leave the URL empty to keep it and only replace the secret."}
+        if url_path == "remove-webhook":
+            return {"explanation": f"{label} gets no more notices."} if (label := customer_webhooks.label(obj)) else {}
         if url_path in LINKS and not settings.CUSTOMER_PAGES:
             raise Http404
         return {}
@@ -167,6 +169,7 @@ class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
         "Revoke links",
         *EDIT,
         form=RevokeLinksForm,
+        variant=ActionVariant.DANGER,
     )
     def revoke_links(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> str:
         customer_links.revoke(customer=obj)

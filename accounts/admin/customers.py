@@ -33,7 +33,7 @@ from accounts.customer_figures import CustomerFigures
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, UnknownCharge
 from accounts.newest import newest
 from core import periods
-from core.admin import ConditionFilter, column
+from core.admin import ConditionFilter, column, with_whole_dates
 
 NEWEST_ENTRIES = 20
 UNUSED_DAYS = 14
@@ -204,10 +204,11 @@ class CustomerAdmin(CustomerActionsAdmin):
             "issue_url": f"{reverse('admin:accounts_apitoken_add')}?customer={obj.pk}",
             "webhook": customer_webhooks.label(obj),
             "balance": figures.balance,
+            "has_test_tokens": any(token.is_test for token in owned),
             "usable": sum(token.is_usable_at(now) for token in owned),
             "token_count": figures.token_count,
             "searches_30d": request_statistics.total(days, request_statistics.SEARCHES),
-            "runs_out": (runs_out := _runs_out(figures, now)),
+            "runs_out": with_whole_dates(runs_out := _runs_out(figures, now)),
             "runs_out_note": token_list.runs_out_note(runs_out),
             "rows": [
                 {"token": token, "state": token_list.state_label(token), "runs_out": token_list.runs_out(token, now)}
@@ -241,9 +242,9 @@ def _or_dash(value: Any, spec: str) -> str:
 def _runs_out(figures: CustomerFigures, now: datetime) -> str:
     """Of the first of its usable tokens."""
     if 0 < figures.empty < figures.usable:
-        then = f", the next: {figures.next_end:%Y-%m-%d}" if figures.next_end else ""
+        then = f"; next: {figures.next_end:%Y-%m-%d}" if figures.next_end else ""
         verb = "is" if figures.empty == 1 else "are"
-        return f"{figures.empty:,} of {figures.usable:,} usable tokens {verb} out of credits{then}"
+        return f"{figures.empty:,} of {figures.usable:,} tokens {verb} out of credits{then}"
     end = token_list.end_of_credits(figures.runs_out, now) if figures.usable else "-"
     return f"first token: {end}" if figures.usable > 1 and figures.runs_out and figures.runs_out > now else end
 

@@ -51,8 +51,9 @@ def _paid(what: str = "these credits in total") -> str:
 def _rate_limits() -> str:
     """The help text of a rate limit, by the settings."""
     (limit, window_s), test = settings.RATE_LIMIT, settings.TEST_RATE_LIMIT
-    of_tests = "" if test == settings.RATE_LIMIT else f" Test tokens: in {test[1]} seconds, by default {test[0]:,}."
-    return f"Requests in {window_s} seconds, 1 to {MAX_RATE_LIMIT:,}. Leave empty for the default, {limit:,}.{of_tests}"
+    window = "" if test[1] == window_s else f" in {test[1]} seconds"
+    of_tests = "" if test == settings.RATE_LIMIT else f", or {test[0]:,}{window} for test tokens"
+    return f"Requests in {window_s} seconds, 1 to {MAX_RATE_LIMIT:,}. Leave empty for the default: {limit:,}{of_tests}."
 
 
 class EitherField(forms.CharField):
@@ -124,7 +125,10 @@ class IssueForm(ApiTokenForm, OnceForm):
     is_test = _checkbox(
         label="Test token",
         required=False,
-        help_text="Never charged, and answered by number from a fixed table. Needs no credits, contact or threshold.",
+        help_text=(
+            "Never charged; returns fixed test results that depend on the number. Needs no credits, contact or "
+            "threshold."
+        ),
     )
     initial_credits = _integer(initial=0)
     price = _price(help_text=lazy(_paid, str)())
@@ -133,7 +137,7 @@ class IssueForm(ApiTokenForm, OnceForm):
         initial=lambda: settings.TOKEN_DAYS,
         help_text="Rotating the token restarts the period.",
     )
-    reason = _text(help_text="Shown in the ledger, such as an order number.")
+    reason = _text(help_text="For example, an order number. Shown in the ledger.")
     field_order = ("name", "customer", "is_test", "initial_credits", "price", "days", "reason")
 
 
@@ -150,7 +154,10 @@ class TopUpForm(OnceForm):
         label="Reference",
         max_length=100,
         required=False,
-        help_text="Invoice or order number, to find the entry by. Customers see it too. Each is used once per token.",
+        help_text=(
+            "Invoice or order number, to find the entry by. Customers see it too. A reference can be used only once "
+            "per token."
+        ),
     )
 
     def clean(self) -> dict[str, Any]:
@@ -185,7 +192,11 @@ class AdjustForm(TopUpForm):
     amount = _integer(help_text="A negative amount removes credits, e.g. -5. The balance cannot fall below 0.")
     price = _price(
         help_text=lazy(
-            lambda: f"In {settings.CURRENCY}, only if it changes what the customer has paid: negative for less.", str
+            lambda: (
+                f"In {settings.CURRENCY}. Enter a price only if the amount paid changes; use a negative number for a "
+                "repayment."
+            ),
+            str,
         )()
     )
     confirmed = ConfirmationField(label="I understand that the balance changes now and that the entry is permanent.")

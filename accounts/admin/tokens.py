@@ -195,7 +195,7 @@ class ApiTokenAdmin(TopUpAdmin):
         form = IssueForm(submitted(request), initial={"customer": customer_id})
         if request.user.has_perm(ADD_CUSTOMER):
             cast(CustomerField, form.fields["customer"]).allow_creation()
-        explanation = "You will see the token once, after issuing."
+        explanation = "The token is shown only once, after you issue it."
         return self.form_page(request, form, perform, title=self.add_label, button="Issue", explanation=explanation)
 
     def _create_customer(self, request: HttpRequest, name: str) -> Customer:
@@ -285,7 +285,7 @@ class ApiTokenAdmin(TopUpAdmin):
         form=MoveCreditsForm,
         explanation=(
             "Moves credits to another token of the same customer. This is not a sale and changes no revenue. "
-            "Resubmitting will not move them twice."
+            "If you submit twice, the credits move only once."
         ),
     )
     def move_credits(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ from core.admin import ConsoleAdmin, Unchanged, require
 log = logging.getLogger(__name__)
 
 TOP_UP = "accounts.top_up_apitoken"
-TOP_UP_EXPLANATION = "Credits are available immediately. Resubmitting will not add them twice."
+TOP_UP_EXPLANATION = "Credits are available immediately. If you submit twice, they are added only once."
 
 
 def record(
@@ -101,7 +101,7 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
             title="Top up selected API tokens",
             button="Top up",
             explanation=f"Adds the amount to each of {len(chosen)} tokens: {names}. "
-            f"Resubmitting will not add credits twice. {allowance(request)}",
+            f"If you submit twice, the credits are added only once. {allowance(request)}",
             form_url=reverse("admin:accounts_apitoken_top_up_selected"),
             error_title="Not all tokens were topped up.",
         )

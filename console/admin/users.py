@@ -17,6 +17,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.functional import lazy
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django_otp.plugins.otp_static.admin import StaticDevice
 from django_otp.plugins.otp_totp.admin import TOTPDevice
 from unfold.enums import ActionVariant
@@ -39,12 +40,12 @@ apps.get_app_config("auth").verbose_name = "Operators"
 Group._meta.verbose_name, Group._meta.verbose_name_plural = "role", "roles"
 
 #: Labels and help of Django's fields, in the console's words.
-_LABELS = {"email": "E-mail address", "is_staff": "May log in", "is_superuser": "Superuser"}
+_LABELS = {"email": "E-mail address", "is_staff": "Can log in to the console", "is_superuser": "Superuser"}
 _HELP = {
     "username": "At most 150 letters, digits and @ . + - _",
     "is_active": "Turn off instead of deleting the user.",
-    "is_staff": "To the console.",
-    "is_superuser": "May do everything, also without a role.",
+    "is_staff": "",
+    "is_superuser": "Has all permissions, even without a role.",
 }
 
 # Django's pages are replaced below. django-otp's pages would show the secrets of other users.
@@ -155,12 +156,32 @@ class UserForm(UserChangeForm):
             self.fields["password"].help_text = "Nobody can log in as this user until a password is set."
 
 
+class OthersPassword:
+    """The help of a password that a superuser sets for another user."""
+
+    fields: dict[str, forms.Field]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["password1"]
+        text = str(field.help_text).replace("Your password", "The password")
+        field.help_text = SafeString(text.replace("your other personal", "the user’s other personal"))
+
+
+class NewUserForm(OthersPassword, UserCreationForm):
+    pass
+
+
+class OthersPasswordForm(OthersPassword, AdminPasswordChangeForm):
+    pass
+
+
 @admin.register(User)
 class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
     form = UserForm
-    add_form = UserCreationForm
+    add_form = NewUserForm
     add_form_template = None
-    change_password_form = AdminPasswordChangeForm
+    change_password_form = OthersPasswordForm
     list_display = ("username", "email_address", "roles", "state", "has_second_factor", "last_login_time")
     sortable_by = ("username", "email_address", "state", "last_login_time")
     lookups_allowed = (
@@ -187,6 +208,7 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
     )
 
     invitation_state = column(invitations.described, "invitation")
+    has_second_factor = column(lambda user: "on" if user.has_device else "not set up", "two-factor authentication")
     email_address = column(lambda user: user.email or "-", "e-mail address", "email")
     roles = column(_roles, "roles")
     state = column(_state, "state", "is_active")
@@ -314,10 +336,6 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
             return Unchanged(f"{obj} has no two-factor authentication.")
         login_log.log_second_factor_reset(request, obj)
         return f"Two-factor authentication of {obj} was reset."
-
-    @admin.display(description="two-factor authentication", boolean=True)
-    def has_second_factor(self, user: Any) -> bool:
-        return bool(user.has_device)
 
     def save_related(self, request: HttpRequest, form: forms.ModelForm, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)

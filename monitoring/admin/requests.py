@@ -22,7 +22,7 @@ from accounts.admin.token_rows import TokenListAdmin, TokenListForm, customer_fi
 from accounts.models import ApiToken, CreditEntry
 from accounts.request_statistics import OUTCOMES
 from core import numbers
-from core.admin import RELATED_PAGES, RelatedPage, change_link, column, html_link, page_url, short_id
+from core.admin import RELATED_PAGES, RelatedPage, change_link, column, html_link, page_url, short_id, shortened
 from core.forms import SearchedNumberField
 from core.hashing import keyed_hash
 from core.list_fields import choice_field, text_field
@@ -304,7 +304,12 @@ class RequestLogAdmin(TokenListAdmin):
     def page_context(self, request: HttpRequest, obj: RequestLogEntry) -> dict[str, Any]:
         rule = credits.charge_rule() if obj.charged else ""
         slots = [_slot(obj, slot) for slot in SLOTS]
-        return {"title": "Request", "subtitle": None, "charge_rule": rule, "slots": slots}
+        return {
+            "title": "Request",
+            "subtitle": f"Request {shortened(obj.request_id)}",
+            "charge_rule": rule,
+            "slots": slots,
+        }
 
     # --- Pages ----------------------------------------------------------------------------------------------------
 

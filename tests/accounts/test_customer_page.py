@@ -107,7 +107,7 @@ def test_rotated_token_is_active_and_the_previous_one_too(client: Client, custom
 
 
 @pytest.mark.parametrize(
-    ("charged", "rule"), [(True, "also one without a match."), (False, "unless there is no match.")]
+    ("charged", "rule"), [(True, "even if nothing is found."), (False, "unless there is no match.")]
 )
 def test_page_says_when_a_search_costs_a_credit(
     client: Client, customer: Customer, settings: Any, charged: bool, rule: str

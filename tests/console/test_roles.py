@@ -135,7 +135,7 @@ def test_role_page_shows_the_daily_limit_of_support_users(admin_client: Client, 
     assert "Can top up a token, up to 2,500 credits a day" in text
     assert "Can refund a search, up to 2,500 credits a day" in text
     assert "Can give credits without the limit of 2,500 credits a day" in text
-    assert "A user with this role does what viewer and billing do" in text
+    assert "A user with this role does everything viewer and billing can do" in text
     assert "Can view history entry" in text
     assert "SUPPORT_CREDITS_PER_DAY" not in text
     listed = admin_client.get("/admin/auth/group/").text

@@ -102,7 +102,12 @@ def test_list_and_page_of_users_are_in_plain_words() -> None:
     for text in ("olga@example.org - active", "inactive", "may not log in", "Last login (UTC)", "superuser active"):
         assert text in listed, text
     page = boss.get(reverse("admin:auth_user_change", args=[User.objects.get(username="olga").pk])).text
-    for text in ("May log in", "May do everything, also without a role.", "E-mail address", "Last login (UTC)"):
+    for text in (
+        "Can log in to the console",
+        "Has all permissions, even without a role.",
+        "E-mail address",
+        "Last login (UTC)",
+    ):
         assert text in page, text
     for text in ("Designates", "150 characters", "pbkdf2", "Email address", "Save and add another"):
         assert text not in page, text

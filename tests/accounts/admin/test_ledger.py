@@ -40,7 +40,7 @@ def test_page_shows_what_a_search_cost_and_when(admin_client: Client, search: Cr
     shown = words(text)
     assert f"Time (UTC) {search.created_at:%Y-%m-%d %H:%M:%S} Token pbx (#{search.token_id})" in shown
     assert "Kind Search Credits -1 Balance 29 Request id req-1" in shown
-    assert "An answered search costs one credit, also one without a match." in text
+    assert "An answered search costs one credit, even if nothing is found." in text
     assert f'href="/admin/accounts/apitoken/{search.token_id}/change/"' in text
     assert "The ledger stores only a keyed hash" in text
 

@@ -96,8 +96,18 @@ def test_rate_limit_out_of_range_is_refused(admin_client: Client, token: ApiToke
     for url in (page(token, "edit"), ADD):
         text = submit(admin_client, url, name="pbx", rate_limit=rate_limit, initial_credits=0, days=1, reason="x").text
         assert "errorlist" in text
-        assert "Requests in 60 seconds, 1 to 100,000. Leave empty for the default, 30." in text
+        assert "Requests in 60 seconds, 1 to 100,000. Leave empty for the default: 30." in text
     assert ApiToken.objects.get().rate_limit is None
+
+
+def test_help_names_the_default_rate_limit_of_test_tokens(admin_client: Client, settings: Any) -> None:
+    settings.RATE_LIMIT = (1_000, 60)
+    for limit, text in (
+        ((30, 60), "30 for test tokens."),
+        ((5, 10), "5 in 10 seconds for test tokens."),
+    ):
+        settings.TEST_RATE_LIMIT = limit
+        assert f"Leave empty for the default: 1,000, or {text}" in admin_client.get(ADD).text
 
 
 def test_who_may_not_edit_tokens_sets_no_rate_limit(staff: Callable[..., Client], token: ApiToken) -> None:
