@@ -24,7 +24,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.http import urlencode
-from unfold.widgets import UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from accounts import tokens
 from accounts.admin.ledger_queries import LedgerForm
@@ -110,6 +110,7 @@ def view(request: HttpRequest) -> HttpResponse:
         "has_more": any(group.has_more for group in groups or ()),
         "searchable": [(kind.title, kind.found_by) for kind in kinds],
         "title": "Search",
+        "slash": UnfoldBooleanWidget(attrs={"id": "find-slash"}).render("slash", False),
     }
     if in_palette:
         if groups is not None and search.number is not None:
@@ -293,7 +294,7 @@ _KINDS = (
     _Kind("Customers", "name, #id, contact, or a token's name or last four characters", Customer, _customers),
     _Kind("API tokens", "name, note, contact, #id or last four characters", ApiToken, _tokens),
     _Kind("Pages", "title", None, _pages),
-    _Kind("Actions", "what you want to do, such as top up, 2fa or blacklist", None, _actions),
+    _Kind("Actions", "what you want to do, such as top up, 2FA or block", None, _actions),
     _Kind("Ledger", "request id or reference", CreditEntry, _entries),
     _Kind("Request log", "request id or number", RequestLogEntry, _requests),
     _Kind("Rules", "number, or prefix with +", NumberRule, _rules),

@@ -48,8 +48,9 @@ def _request_link(entry: CreditEntry) -> str:
 
 
 def _token_link(entry: CreditEntry) -> str:
-    """With the name of its customer."""
-    owner = format_html(" <small><bdi>{}</bdi></small>", entry.token.customer.name) if entry.token.customer else ""
+    """With the name of its customer, unless the list has entries of one customer alone."""
+    customer = None if getattr(entry, "is_of_listed_customer", False) else entry.token.customer
+    owner = format_html(" <small><bdi>{}</bdi></small>", customer.name) if customer else ""
     return format_html("{}{}", change_link("accounts_apitoken", entry.token_id, entry.token), owner)
 
 
@@ -99,7 +100,8 @@ class CreditEntryAdmin(TokenListAdmin):
         return super().get_queryset(request).prefetch_related(Prefetch("refunded_by", refunds))
 
     def complete(self, request: HttpRequest, rows: list[Any]) -> None:
-        described(request, rows)
+        for entry in described(request, rows):
+            entry.is_of_listed_customer = bool(request.GET.get("customer"))
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
         return self.list_display if request.user.has_perm(REFUND) else self.list_display[:-1]

@@ -20,7 +20,7 @@ EXCEPT_SEARCHES = "booked"
 
 class LedgerForm(TokenListForm):
     request_id = text_field("Request id", "X-Request-ID", 64)
-    reference = text_field("Reference", "Of a top-up, e.g. an invoice", 100)
+    reference = text_field("Reference", "Invoice number", 100)
     kind = choice_field("Kind", [(EXCEPT_SEARCHES, "All except searches"), *CreditEntry.Kind.choices])
 
     main = ("token", "customer", "request_id", "reference")

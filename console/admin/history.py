@@ -117,7 +117,7 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
     counted = "entries"
     sortable_by = ("when",)
     search_fields = ("user",)
-    search_help_text = "User, or part of the object's name or of the change"
+    search_help_text = "User, object or change"
     ordering = ("-pk",)
 
     def search_problem(self, text: str) -> str:

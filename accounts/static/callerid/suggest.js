@@ -41,7 +41,7 @@
     if (!response.ok || latest !== text) return;
     const found = (await response.json()).results;
     const names = found.flatMap(({ text: each }) => [each, each.replace(/ \(#\d+\)$/, "")]).map((name) => name.toLowerCase());
-    const isNew = text && !names.includes(text.toLowerCase()) && !/^(#?\d+$|Create ")/.test(text);
+    const isNew = text && !names.includes(text.toLowerCase()) && !/^(#?\d+$|Create ")|\(#\d+\)$/.test(text);
     const options = "create" in field.dataset && isNew ? [...found, { text: `Create "${text}"` }] : found;
     if (document.activeElement === field) show(field, options);
     else if ("create" in field.dataset && isNew && !found.length) setNew(field, text); // left with a name that is like no other

@@ -19,6 +19,12 @@ const labelFigures = () => {
   }
 };
 document.addEventListener("figures-loaded", labelFigures); // later.js
+// Unfold writes the labels of cards in lower case, or Like Titles.
+const capitalizeLabels = () => {
+  for (const cell of document.querySelectorAll("#result_list [data-label]")) {
+    cell.dataset.label = cell.dataset.label.replace(/^./, (letter) => letter.toUpperCase());
+  }
+};
 
 document.addEventListener("DOMContentLoaded", () => {
   document.getElementById("main")?.setAttribute("role", "main");
@@ -30,6 +36,7 @@ document.addEventListener("DOMContentLoaded", () => {
   if (filters && matchMedia("(max-width: 639px)").matches) filters.open = false;
   markMissing(document.querySelectorAll("#result_list td"));
   labelFigures();
+  capitalizeLabels();
   for (const icon of document.querySelectorAll(".material-symbols-outlined")) {
     icon.setAttribute("aria-hidden", !icon.matches("[role=button]"));
     icon.closest("div[title]")?.setAttribute("role", "img"); // a value of a list: its name is the title

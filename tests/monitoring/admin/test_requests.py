@@ -104,7 +104,7 @@ def test_page_of_a_charged_request_says_what_costs_a_credit(admin_client: Client
     for charged in (True, False):
         entry = row(token, charged=charged)
         text = admin_client.get(f"{URL}{entry.pk}/change/").text
-        assert ("An answered search costs one credit, also one without a match." in text) == charged
+        assert ("An answered search costs one credit, even if nothing is found." in text) == charged
 
 
 def test_list_runs_a_fixed_number_of_queries(admin_client: Client, token: ApiToken) -> None:
@@ -250,7 +250,7 @@ def test_period_buttons_submit_what_is_in_the_fields(admin_client: Client, monke
     assert shown(period="7d") == week
     assert shown(period="7d", choose_period="24h") == shown()
     last_month = f"{status} From 2026-02-01 00:00 to 2026-02-28 23:59 (UTC) Clear"
-    assert shown(choose_period="last-month") == ("status=500&period=last-month", last_month, ["last month"])
+    assert shown(choose_period="last-month") == ("status=500&period=last-month", last_month, ["Last month"])
     typed: tuple[str, str, list[str]]
     typed = ("status=500&since=2026-01-01T00%3A00", f"{status} From 2026-01-01 00:00 (UTC) Clear", [])
     assert shown(period="7d", since="2026-01-01") == typed
