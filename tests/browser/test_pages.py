@@ -203,9 +203,9 @@ def test_menu_opens_and_closes_with_the_keyboard(admin_page: Page) -> None:
     expect(opener).to_be_focused()
 
 
-def test_yes_and_no_in_a_list_have_a_name(admin_page: Page) -> None:
-    admin_page.goto(PAGES["users"])
-    expect(admin_page.locator("#result_list").get_by_role("img", name="False").first).to_be_visible()
+def test_yes_and_no_in_a_list_have_a_name(admin_page: Page, filled: dict[str, Any]) -> None:
+    admin_page.goto(PAGES["alert-recipients"])
+    expect(admin_page.locator("#result_list").get_by_role("img", name="True").first).to_be_visible()
 
 
 def test_first_tab_stop_skips_the_menu(admin_page: Page) -> None:
