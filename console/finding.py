@@ -292,7 +292,7 @@ def _rules(search: _Search) -> Iterable[Result]:
 
 _KINDS = (
     _Kind("Customers", "name, #id, contact, or a token's name or last four characters", Customer, _customers),
-    _Kind("API tokens", "name, note, contact, #id or last four characters", ApiToken, _tokens),
+    _Kind("API tokens", "name, customer, note, contact, #id or last four characters", ApiToken, _tokens),
     _Kind("Pages", "title", None, _pages),
     _Kind("Actions", "what you want to do, such as top up, 2FA or block", None, _actions),
     _Kind("Ledger", "request id or reference", CreditEntry, _entries),

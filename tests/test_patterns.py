@@ -80,7 +80,7 @@ WORST = {
     "lookup.vendors.preset.NAME": "a",
     "lookup.vendors.authentication._HOST": "a-.",
     "lookup.vendors.oauth2: [!-~]+": "a",
-    "lookup.admin.file_lookups._TOKEN": "(#1",
+    "accounts.admin.suggest_fields._TOKEN": "(#1",
     "core.api_client._LEFT": '"token";r=1',
     "core.api_client._POLICY": '"token";q=1',
     "lookup.management.commands.lookup_file._RUN": "0",

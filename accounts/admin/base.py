@@ -13,6 +13,7 @@ from django.db.models import Max, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.decorators import method_decorator
+from django.utils.html import format_html
 from django.views.decorators.http import require_safe
 from unfold.decorators import action
 
@@ -183,6 +184,13 @@ class NewestRowsList(IndexedChangeList):
         self.result_list = [rows[pk] for pk in ids if pk in rows]
 
 
+def _token_link(row: Any) -> str:
+    """With the name of its customer, unless the list is about one customer alone."""
+    customer = None if getattr(row, "is_of_listed_customer", False) else row.token and row.token.customer
+    owner = format_html(" <small><bdi>{}</bdi></small>", customer.name) if customer else ""
+    return format_html("{}{}", change_link("accounts_apitoken", row.token_id, row.token), owner)
+
+
 class TokenRowsAdmin(ReadOnlyAdmin, LargeTableAdmin):
     """Read-only rows about tokens, with `token` and `created_at`."""
 
@@ -191,4 +199,4 @@ class TokenRowsAdmin(ReadOnlyAdmin, LargeTableAdmin):
 
     when = column(lambda row: f"{row.created_at:%Y-%m-%d %H:%M:%S}", "time (UTC)")
     # As text: Django keeps the cell of a foreign key on one line, which makes the table too wide.
-    token_link = column(lambda row: change_link("accounts_apitoken", row.token_id, row.token), "token")
+    token_link = column(_token_link, "token")

@@ -47,13 +47,6 @@ def _request_link(entry: CreditEntry) -> str:
     return short_id(entry.request_id, RELATED_PAGES[CreditEntry].url(entry) if _is_search(entry) else "")
 
 
-def _token_link(entry: CreditEntry) -> str:
-    """With the name of its customer, unless the list has entries of one customer alone."""
-    customer = None if getattr(entry, "is_of_listed_customer", False) else entry.token.customer
-    owner = format_html(" <small><bdi>{}</bdi></small>", customer.name) if customer else ""
-    return format_html("{}{}", change_link("accounts_apitoken", entry.token_id, entry.token), owner)
-
-
 def _is_search(entry: CreditEntry) -> bool:
     return entry.kind == CreditEntry.Kind.SEARCH
 
@@ -91,7 +84,6 @@ class CreditEntryAdmin(TokenListAdmin):
         *("when", "token_link", "kind_text", "signed_amount", "balance", "details", "request_link"),
         "refund_action",
     )
-    list_select_related = ("token__customer",)
     list_display_links = ("when",)
     actions_detail = ("refund", "check_number")
 
@@ -114,7 +106,6 @@ class CreditEntryAdmin(TokenListAdmin):
     kind_text = column(lambda entry: f"{entry.kind_text}{', refunded' * bool(entry.refunded_by.all())}", "kind")
     details = column(lambda entry: entry.details, "details")
     refund_action = column(lambda entry: refund_link(entry.pk if _is_refundable(entry) else None), "refund")
-    token_link = column(_token_link, "token")
     outcome = column(
         lambda entry: RELATED_PAGES[CreditEntry].details([entry]).get(entry.pk, "No longer in the request log."),
         "outcome",

@@ -98,3 +98,5 @@ def customer_filter(found: list[Customer], noun: str, *, is_only_filter: bool = 
 
 class TokenListAdmin(TokenRefusingAdmin, LongListAdmin, TokenRowsAdmin):
     """The lists of the ledger and of the request log."""
+
+    list_select_related = ("token__customer",)

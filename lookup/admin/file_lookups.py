@@ -1,6 +1,7 @@
 """Looking up a file in the console: the upload, what it would cost, start, progress and result."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
@@ -9,8 +10,11 @@ from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
+from django.utils.decorators import method_decorator
 from django.utils.html import format_html, format_html_join
+from django.utils.http import content_disposition_header
 from django.utils.timesince import timesince
+from django.views.decorators.http import require_POST
 from unfold.decorators import action
 from unfold.enums import ActionVariant
 from unfold.utils import display_for_label
@@ -119,7 +123,7 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     list_select_related = ("token", "user")
     ordering = ("-pk",)
     sortable_by = ()
-    actions_detail = ("start", "stop", "download", "discard")
+    actions_detail = ("start", "stop", "discard")
 
     file = column(lambda lookup: lookup.file_name, "file")
     token_link = column(lambda lookup: change_link("accounts_apitoken", lookup.token_id, lookup.token), "API token")
@@ -145,12 +149,28 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         return tuple(fields)
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.lookup_progress)
-        return [path("<int:pk>/progress/", view, name="lookup_filelookup_progress"), *super().get_urls()]
+        views = {"progress": self.lookup_progress, "download": self.download}
+        own = [
+            path(f"<int:pk>/{name}/", self.admin_site.admin_view(view), name=f"lookup_filelookup_{name}")
+            for name, view in views.items()
+        ]
+        return [*own, *super().get_urls()]
 
     def lookup_progress(self, request: HttpRequest, pk: int) -> HttpResponse:
         require(self.has_view_permission(request))
         return JsonResponse(_progress(self.object_or_404(request, str(pk))))
+
+    @method_decorator(require_POST)
+    def download(self, request: HttpRequest, pk: int) -> StreamingHttpResponse:
+        require(request.user.has_perm(PERMISSION))
+        lookup = self.object_or_404(request, str(pk))
+        file_lookups.record(lookup, request.user, f"Downloaded: {_counts(lookup)}.")
+        name = content_disposition_header(as_attachment=True, filename=f"{Path(lookup.file_name).stem}-answers.csv")
+        return StreamingHttpResponse(
+            file_lookups.csv_lines(lookup),
+            content_type="text/csv; charset=utf-8",
+            headers={"Content-Disposition": name},
+        )
 
     def get_queryset(self, request: HttpRequest) -> Any:
         if not hasattr(request, "ended_killed"):  # once for a page
@@ -160,6 +180,8 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
 
     def page_context(self, request: HttpRequest, obj: FileLookup) -> dict[str, Any]:
         context: dict[str, Any] = {"title": obj.file_name, "subtitle": None}
+        if obj.state not in (State.CHECKING, State.READY) and request.user.has_perm(PERMISSION):
+            context["download_url"] = page_url(FileLookup, "download", obj.pk)
         if obj.state == State.RUNNING:
             context |= {"progress": _progress(obj), "progress_url": page_url(FileLookup, "progress", obj.pk)}
         return context
@@ -198,7 +220,6 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         states = {
             "start": (State.READY, State.STOPPED),
             "stop": (State.RUNNING,),
-            "download": (State.RUNNING, State.STOPPED, State.DONE),
         }
         return obj.state in states.get(url_path, (State.READY, State.STOPPED, State.DONE))
 
@@ -228,19 +249,6 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         file_lookups.stop(obj)
         file_lookups.record(obj, request.user, f"Stopped: {_counts(obj)}.")
         return "The search ends within seconds."
-
-    @form_action(
-        "Download",
-        PERMISSION,
-        explanation="The file's columns with the answers, as CSV.",
-        variant=ActionVariant.PRIMARY,
-    )
-    def download(self, request: HttpRequest, obj: FileLookup, data: dict[str, Any]) -> StreamingHttpResponse:
-        file_lookups.record(obj, request.user, f"Downloaded: {_counts(obj)}.")
-        headers = {"Content-Disposition": f'attachment; filename="look-up-{obj.pk}.csv"'}
-        return StreamingHttpResponse(
-            file_lookups.csv_lines(obj), content_type="text/csv; charset=utf-8", headers=headers
-        )
 
     @form_action(
         "Discard",

@@ -87,6 +87,12 @@ def _not_imported(counts: Mapping[str, int]) -> str:
     return f"{total:,} row{'s are' if total != 1 else ' is'} not imported: {why}." if found else ""
 
 
+def _blocked(upload: ImportUpload) -> str:
+    """The newest imports that cannot be undone while this one, which met rows that exist, is not."""
+    newest = ImportBatch.objects.filter(kind=upload.kind, can_undo=True).order_by("-pk")[:3]
+    return ", ".join(f"import {batch.pk}" for batch in newest)
+
+
 class UploadForm(forms.Form):
     """The fields of every upload. Fields that are set are ImportBatch.options, but for those in FILE."""
 
@@ -276,7 +282,7 @@ class UploadAdmin(ConsoleAdmin):
             "changes": changes,
             # Of a list of complaints without changes the import records the version.
             "can_confirm": upload.state == State.READY and (changes or upload.kind == Kind.COMPLAINTS),
-            "has_earlier": ImportBatch.objects.filter(kind=upload.kind, can_undo=True).exists(),
+            "blocked": _blocked(upload) if changes or counts["unchanged"] else "",
             "examples": [row | {"number": numbers.formatted(row["number"])} for row in upload.preview],
         }
 

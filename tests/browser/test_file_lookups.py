@@ -46,9 +46,9 @@ def test_file_is_looked_up(admin_page: Page, service: Service, tmp_path: Path) -
     expect(page.get_by_text("Done", exact=True)).to_be_visible(timeout=WAIT_MS)
     expect(page.get_by_text("2 credits; its searches have the request id")).to_be_visible()
     looks_right(page, "lookup-done")
-    page.get_by_role("link", name="Download").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Download").click()
+    assert download.value.suggested_filename == "callers-answers.csv"
     lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
     assert [line.split(";")[3] for line in lines] == ["outcome", "found", "invalid", "not_found", "found"]
     assert lines[1].startswith("אבג;+1 212 555 0100;12125550100;found;")

@@ -234,6 +234,8 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield Request("GET", url("changelist"))
         case "export":
             yield Request("POST", url(verb))
+        case "download":
+            yield Request("POST", url(verb, str(row.pk)))
         case "view":
             yield Request("GET", url("change", "complaints" if model == "monitoring.source" else str(row.pk)))
         case "history":

@@ -81,8 +81,10 @@ def test_failed_check_is_named_until_the_source_answers(admin_client: Client) ->
     result = {"outcome": "auth", "ok": False, "fix": "401: the key is rejected"}
     check = SourceCheck.objects.create(connector=name, started_by="olga", started_at=NOW, result=result)
     failure = "14:20 UTC: auth (401: the key is rejected)"
-    assert sentence(admin_client).endswith(f"; the check of {name} failed at {failure}")
-    assert f"The check of {name} failed at {failure}. Correct the key" in words(admin_client.get("/admin/").text)
+    assert sentence(admin_client).endswith(f"; the check of {name} failed at 2026-03-09 {failure}")
+    assert f"The check of {name} failed at 2026-03-09 {failure}. Correct the key" in words(
+        admin_client.get("/admin/").text
+    )
     SourceCheck.objects.update(started_at=NOW - timedelta(days=40))
     assert f"the check of {name} failed at 2026-01-28 {failure}" in sentence(admin_client)
     add_result(seconds_ago=30 * 86_400)

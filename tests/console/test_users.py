@@ -160,7 +160,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "phonebook.contact": ({"name": "hush"}, "Changed Name."),
     "monitoring.alertrecipient": (
         {"email": "hush@example.org", "severities": "critical"},
-        'Changed E-mail address and Gets from "all alerts" to "critical alerts only".',
+        'Changed E-mail address and Receives from "all alerts" to "critical alerts only".',
     ),
     "auth.user": (
         {"email": "hush@example.org", "is_active": ""},

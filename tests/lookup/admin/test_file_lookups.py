@@ -177,7 +177,12 @@ def test_steps_are_offered_and_refused_by_state(
 def test_download_has_the_rows_in_order(operator: Client, lookup: FileLookup) -> None:
     result = {"searched_number": "12125550100", "outcome": "found", "name_a": "=1+1", "spam_b": "true"}
     lookup.rows.filter(number=12125550100).update(outcome="found", result=result)
-    response = step(operator, lookup, "download")
+    url = f"{LIST}{lookup.pk}/download/"
+    assert url not in operator.get(f"{LIST}{lookup.pk}/change/").text  # it is not started
+    FileLookup.objects.update(state="done")
+    assert url in operator.get(f"{LIST}{lookup.pk}/change/").text
+    response = operator.post(url)
+    assert response["Content-Disposition"] == 'attachment; filename="numbers-answers.csv"'
     assert response["Content-Type"] == "text/csv; charset=utf-8"
     assert b"".join(response).decode().splitlines() == [
         "caller,called,searched_number,outcome,name_a,location_a,name_b,spam_b",

@@ -39,7 +39,7 @@ def test_imports_are_recorded_and_dry_runs_are_not(write: Write, monkeypatch: py
     failed = ImportBatch.objects.latest("pk")
     assert (failed.state, failed.can_undo, len(failed.faults)) == (State.FAILED, False, 1)
     assert failed.error.endswith("no valid row.")
-    assert undo.problem(failed).reason == "It changed nothing."
+    assert undo.problem(failed).reason == "Nothing to undo."
 
 
 @pytest.mark.django_db
