@@ -168,7 +168,7 @@ def test_results_are_reached_with_the_keyboard(admin_page: Page, make_token: Cal
     page.keyboard.type("e")
     page.keyboard.press("Enter")
     expect(page.locator("#find-count")).to_be_focused()
-    expect(page).to_have_title(re.compile(r"^\s*\d+( or more)? results \| Search"))
+    expect(page).to_have_title(re.compile(r"^\s*(At least )?\d+ results \| Search"))
     look_at(page, "find-results")
     page.keyboard.press("Tab")
     expect(page.locator(".find-group a").first).to_be_focused()

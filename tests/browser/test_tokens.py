@@ -71,7 +71,7 @@ def test_issued_test_token_has_a_badge_and_is_never_charged(admin_page: Page, se
     expect(row.get_by_text("test", exact=True)).to_be_visible()
     screenshots(page, "test-tokens")
     page.get_by_role("link", name="sandbox of a client").click()
-    expect(page.get_by_text("Never charged; answered by number")).to_be_visible()
+    expect(page.get_by_text("Never charged; returns fixed test results")).to_be_visible()
     expect(page.get_by_role("link", name="Top up")).to_have_count(0)
 
 
