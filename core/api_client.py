@@ -44,8 +44,10 @@ class Response(NamedTuple):
         """The body of status 200. Raises Refused for another service's."""
         try:
             body: dict[str, Any] = json.loads(self.content)
-            body["data"]["combined"]["source_a_available"], body["credits_remaining"]
-        except (ValueError, LookupError, TypeError):
+            data = body["data"]
+            data["combined"]["source_a_available"], body["credits_remaining"]
+            data["source_a"].keys(), data["source_b"].keys()
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise Refused("The answer is not one of this API: check the URL.") from None
         return body
 

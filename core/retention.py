@@ -21,18 +21,19 @@ def oldest_kept() -> datetime:
     return timezone.now() - timedelta(days=KEPT_DAYS)
 
 
-def delete_batch(rows: QuerySet, size: int) -> int:
-    """Delete the first `size` of `rows`, in their order; returns how many. Two processes at once share the work."""
+def delete_batch(rows: QuerySet, size: int, *, key: str = "pk") -> int:
+    """Delete the first `size` of `rows`, in their order; returns how many. Two processes at once share the work. `key`:
+    a field that tells them apart."""
     with transaction.atomic():
         # Locked, so that a row that was renewed meanwhile is not deleted; rows locked by another are skipped.
-        batch = list(rows.select_for_update(skip_locked=True).values_list("pk", flat=True)[:size])
-        return rows.model._default_manager.filter(pk__in=batch).delete()[0] if batch else 0
+        batch = list(rows.select_for_update(skip_locked=True).values_list(key, flat=True)[:size])
+        return rows.filter(**{f"{key}__in": batch}).delete()[0] if batch else 0
 
 
-def delete_in_batches(rows: QuerySet, size: int) -> int:
-    """Delete `rows` in batches of `size`; returns how many. Two processes at once share the work."""
+def delete_in_batches(rows: QuerySet, size: int, *, key: str = "pk") -> int:
+    """Delete `rows` in batches of `size`, as delete_batch does; returns how many."""
     deleted = 0
-    while batch := delete_batch(rows, size):
+    while batch := delete_batch(rows, size, key=key):
         deleted += batch
         yield_to_writers()
     return deleted

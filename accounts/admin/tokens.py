@@ -40,7 +40,7 @@ from accounts.admin.token_forms import (
     TopUpForm,
 )
 from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, TopUpAdmin, record
-from accounts.models import ApiToken, CreditEntry, Customer
+from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer
 from core.admin import RELATED_PAGES, Secret, Unchanged, column, form_action, require, submitted
 from core.numbers import EXAMPLE_NUMBER
 
@@ -128,6 +128,8 @@ class ApiTokenAdmin(TopUpAdmin):
         tokens are suggested, those that cannot be used are left out."""
         text = search_term.strip()
         if "model_name" in request.GET:  # of Django's view
+            if text.startswith(JWT_PREFIX):  # a token must not be in a URL
+                return queryset.none(), False
             queryset = queryset.filter(revoked_at=None, expires_at__gt=timezone.now()).select_related("customer")
         if not text:
             return queryset, False

@@ -1,7 +1,7 @@
 """Looking up a file in the console: the upload, what it would cost, start, progress and result."""
 
+from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
@@ -94,14 +94,15 @@ def _charged(lookup: FileLookup, *, is_linked: bool = False) -> str:
         query = urlencode({"request_id": lookup.request_id, "since": f"{lookup.created_at:%Y-%m-%d}"})
         request_id = html_link(f"{page_url(CreditEntry, 'changelist')}?{query}", request_id)
     credits = credits_text(file_lookups.charged(lookup))
-    return format_html("{}; its searches have the request id {}", credits, request_id)
+    return format_html("{} (request id {})", credits, request_id)
 
 
 def _time(due: int, limit: int, window_s: int) -> str:
     """How long `due` searches take at least, in words."""
-    now = timezone.now()
-    time = timesince(now - least_duration(due, limit, window_s), now)
-    return f"At {limit:,} requests in {window_s} s it takes at least {time}." if due > limit else ""
+    now, least = timezone.now(), least_duration(due, limit, window_s)
+    time = timesince(now - least, now) if least >= timedelta(minutes=1) else f"{least.seconds} s"
+    requests = f"{limit:,} request{'s' * (limit != 1)}"
+    return f"At {requests} in {window_s} s it takes at least {time}." if due > limit else ""
 
 
 def _problems(lookup: FileLookup) -> str:
@@ -133,7 +134,7 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     by = column(lambda lookup: lookup.user.get_username(), "by")
     rows = column(_counts, "rows")
     rest = column(_cost, "to be searched")
-    charged = column(_charged, "charged")
+    charged = column(_charged, "charged to it")
     charged_link = column(partial(_charged, is_linked=True), "charged")
     failure = column(lambda lookup: lookup.error or "-", "stopped because")
     problems = column(_problems, "first invalid rows")
@@ -165,11 +166,11 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         require(request.user.has_perm(PERMISSION))
         lookup = self.object_or_404(request, str(pk))
         file_lookups.record(lookup, request.user, f"Downloaded: {_counts(lookup)}.")
-        name = content_disposition_header(as_attachment=True, filename=f"{Path(lookup.file_name).stem}-answers.csv")
+        name = f"{lookup.file_name.partition('.')[0]}-answers.csv"
         return StreamingHttpResponse(
             file_lookups.csv_lines(lookup),
             content_type="text/csv; charset=utf-8",
-            headers={"Content-Disposition": name},
+            headers={"Content-Disposition": content_disposition_header(as_attachment=True, filename=name)},
         )
 
     def get_queryset(self, request: HttpRequest) -> Any:

@@ -171,8 +171,8 @@ class NumberAdmin(LargeTableAdmin):
         return [_in_groups(name) for name in names], *others
 
     def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-        context["object"] = _in_groups(f"“{context['object']}”").strip("“”")
-        return super().render_delete_form(request, context)
+        shown = _in_groups(f"“{context['object']}”").strip("“”")
+        return super().render_delete_form(request, {**context, "shown": shown, "subtitle": shown})
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         return self._explain_timeout(request, super().changeform_view, *args, **kwargs)

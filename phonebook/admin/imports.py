@@ -61,7 +61,13 @@ def _failure(batch: ImportBatch) -> str:
     if batch.state != ImportBatch.State.FAILED:
         return ""
     is_interrupted = batch.error.startswith(INTERRUPTED)
-    why = "The import was interrupted." if is_interrupted else f"The import failed: {batch.error}"
+    if batch.undo:
+        return batch.error
+    why = (
+        "The import was interrupted."
+        if is_interrupted
+        else f"The import failed: {batch.error or 'the reason was erased.'}"
+    )
     again = "Import the file again."
     if not batch.counts:
         return f"{why} No {batch.get_kind_display().lower()} were changed. {again}"

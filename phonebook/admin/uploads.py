@@ -282,7 +282,7 @@ class UploadAdmin(ConsoleAdmin):
             "changes": changes,
             # Of a list of complaints without changes the import records the version.
             "can_confirm": upload.state == State.READY and (changes or upload.kind == Kind.COMPLAINTS),
-            "blocked": _blocked(upload) if changes or counts["unchanged"] else "",
+            "blocked": _blocked(upload) if changes - counts["added"] + counts["unchanged"] else "",
             "examples": [row | {"number": numbers.formatted(row["number"])} for row in upload.preview],
         }
 

@@ -123,8 +123,10 @@ def prune() -> int:
     running.update(**failed_values(INTERRUPTED))
     old = ImportBatch.objects.filter(created_at__lt=now - timedelta(days=UNDO_DAYS))
     old.update(faults=[])
-    changes = ImportChange.objects.filter(batch__in=old.filter(can_undo=False))
-    deleted = retention.delete_in_batches(changes, retention.PRUNE_ROWS)
+    deleted = 0
+    for batch in old.filter(can_undo=False):
+        # SQLite cannot take thousands of keys of two columns.
+        deleted += retention.delete_in_batches(batch.changes.all(), retention.PRUNE_ROWS, key="row_id")
     expired = ImportBatch.objects.filter(created_at__lt=retention.oldest_kept())
     return deleted + retention.delete_in_batches(expired, retention.PRUNE_ROWS)
 

@@ -6,7 +6,9 @@ import phonebook.models
 
 def expire_undo(apps, schema_editor):
     """What it needs is deleted with the old table."""
-    apps.get_model("phonebook", "ImportBatch").objects.update(can_undo=False)
+    batches = apps.get_model("phonebook", "ImportBatch").objects
+    batches.filter(state="undoing").update(state="failed", error="Only some of its rows were undone.")
+    batches.update(can_undo=False)
 
 
 class Migration(migrations.Migration):

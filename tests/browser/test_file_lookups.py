@@ -44,7 +44,7 @@ def test_file_is_looked_up(admin_page: Page, service: Service, tmp_path: Path) -
     page.get_by_role("button", name="Start").click()
 
     expect(page.get_by_text("Done", exact=True)).to_be_visible(timeout=WAIT_MS)
-    expect(page.get_by_text("2 credits; its searches have the request id")).to_be_visible()
+    expect(page.get_by_text("2 credits (request id")).to_be_visible()
     looks_right(page, "lookup-done")
     with page.expect_download() as download:
         page.get_by_role("button", name="Download").click()

@@ -22,7 +22,7 @@ class Command(JSONCommand):
         f"records after 24 hours, statistics, settled notices, alerts and settled charges after {KEPT_DAYS} days, "
         f"complaints after {settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, what "
         f"is kept to undo imports after {batches.UNDO_DAYS} days, imports after {KEPT_DAYS} days, uploaded files that "
-        f"nobody has imported after {uploads.KEPT.days} day, look-ups of files after {file_lookups.KEPT.days}, cache "
+        f"nobody has imported after {uploads.KEPT.days} day, file look-ups after {file_lookups.KEPT.days}, cache "
         f"versions after {cache_versions.KEPT.days} days, and expired sessions and mutes. First "
         "refund searches that were answered with 500 and yet charged (docs/ledger.md). Safe while serving; run it "
         "daily from cron."

@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from core.api_client import Refused
 from core.http import RequestFailed
 from phonebook import directory, paid_search, slapd_socket
 
@@ -35,7 +36,7 @@ class Command(BaseCommand):
         if entry is None and settings.LDAP_TOKEN:
             try:
                 entry = paid_search.search(number, timeout_s=slapd_socket.DEADLINE_S)
-            except (RequestFailed, ValueError) as error:
+            except (RequestFailed, Refused) as error:
                 raise CommandError(str(error)) from error
         self.stdout.write(f"+{number}: {entry.name if entry else 'no entry'}")
 

@@ -119,7 +119,7 @@ def test_token_with_too_few_credits_starts_only_on_request(
 @pytest.mark.parametrize("choose", [str, lambda token: f"#{token.pk}", lambda token: f" {token.pk} "])
 def test_token_by_name_or_id(operator: Client, token: ApiToken, lookup: FileLookup, choose: Callable[..., str]) -> None:
     page = words(step(operator, lookup, "start", token=choose(token)).text)
-    assert "The search has started. At 1 requests in 60 s it takes at least 1 minute." in page
+    assert "The search has started. At 1 request in 60 s it takes at least 1 minute." in page
 
 
 def test_form_suggests_usable_tokens_by_name_or_customer(operator: Client, token: ApiToken, lookup: FileLookup) -> None:
@@ -135,6 +135,8 @@ def test_form_suggests_usable_tokens_by_name_or_customer(operator: Client, token
         },
         {"id": str(token.pk), "text": str(token), "detail": f"{token.hint}, active, 1,500 credits"},
     ]
+    whole = tokens.rotate(token=token).api_key
+    assert operator.get("/admin/autocomplete/", {**query, "term": whole}).json()["results"] == []
 
 
 def test_page_says_what_was_charged(operator: Client, token: ApiToken, lookup: FileLookup) -> None:
@@ -145,7 +147,7 @@ def test_page_says_what_was_charged(operator: Client, token: ApiToken, lookup: F
     refunded = spend(request_id=lookup.request_id)
     CreditEntry.objects.create(token=token, kind="refund", amount=1, balance_after=9, refunds=refunded)
     page = words(operator.get(f"{LIST}{lookup.pk}/change/").text)
-    assert f"2 credits; its searches have the request id look-up-{lookup.pk}" in page
+    assert f"2 credits (request id look-up-{lookup.pk} )" in page
     assert "To be searched" not in page
 
 

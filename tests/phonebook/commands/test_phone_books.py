@@ -1,6 +1,7 @@
 """`export_phone_book` and `serve_directory --check`."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -13,6 +14,7 @@ from phonebook import directory, phone_books, rules
 from phonebook.models import Contact
 from tests.integrations.vectors import NAMES
 from tests.phonebook.commands.imports import Ran
+from tests.upstream import Upstream, says
 
 pytestmark = pytest.mark.django_db
 
@@ -91,7 +93,7 @@ def test_failed_export_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert str(ran.error) == f"{missing}: No such file or directory. Nothing was changed."
 
 
-def test_check_shows_what_a_telephone_finds(settings: Any) -> None:
+def test_check_shows_what_a_telephone_finds(settings: Any, vendor: Callable[..., Upstream]) -> None:
     settings.COUNTRY_CODE, settings.TRUNK_PREFIX = "49", "0"
     settings.LDAP_PASSWORD, settings.SPAM_MARK = "x", "! "
     Contact.objects.create(number=NUMBER, name="Musterhaus")
@@ -99,6 +101,10 @@ def test_check_shows_what_a_telephone_finds(settings: Any) -> None:
     assert (ran.error, ran.out, ran.err) == (None, "+493023125555: Musterhaus\n", "")
     assert Ran("serve_directory", "--check", "+12125550123").out == "+12125550123: no entry\n"
     assert str(Ran("serve_directory", "--check", "101").error) == "not a number with a country code"
+    settings.LDAP_TOKEN, settings.LDAP_URL = "a.b.c", vendor(says({"success": True})).url
+    refused = Ran("serve_directory", "--check", "+12125550123").error
+    assert str(refused) == "The answer is not one of this API: check the URL."
+    settings.LDAP_TOKEN = ""
     rules.set_rule("1212", is_prefix=True, spam=True)
     assert Ran("serve_directory", "--check", "+12125550123").out == "+12125550123: ! +12125550123\n"
     settings.LDAP_PASSWORD = ""
