@@ -32,7 +32,8 @@ from accounts.admin.token_list import details, details_and_customer
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer
 from console import pages
 from core import numbers
-from core.admin import MAX_SEARCH, page_url, submitted
+from core.admin import MAX_SEARCH, submitted
+from core.cells import page_url
 from lookup import source_actions
 from monitoring.admin.requests import RequestLogForm
 from monitoring.models import RequestLogEntry, Source

@@ -1,7 +1,6 @@
 """Base classes of the console's pages, on django-unfold's."""
 
 import pkgutil
-import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial, wraps
@@ -13,7 +12,6 @@ from django.contrib import admin, messages
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.checks import ModelAdminChecks
 from django.contrib.admin.models import LogEntry
-from django.contrib.admin.templatetags.admin_urls import admin_urlname
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -24,11 +22,8 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils.functional import cached_property
-from django.utils.html import escape, format_html
 from django.utils.http import urlencode
-from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 from unfold.dataclasses import UnfoldAction
@@ -36,11 +31,9 @@ from unfold.decorators import action
 from unfold.enums import ActionVariant
 
 from core import history
-from core.bidi import isolated
+from core.cells import page_url
 from core.sorting import DescendingFirstChangeList
 
-_DATE = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
-_TIME = re.compile(r"[0-9 :-]*")
 #: Rows in a list: nobody pages further, and counting more takes the database longer than a page may.
 MAX_LISTED = 10_000
 #: Characters of a search.
@@ -66,55 +59,6 @@ def import_pages(path: list[str], package: str) -> None:
     """Import every module of an `admin` package, which is in `path`: they register their pages."""
     for module in pkgutil.iter_modules(path):
         import_module(f"{package}.{module.name}")
-
-
-def html_link(url: str, text: object) -> str:
-    """A link that is legible in the light and in the dark theme."""
-    link = '<a class="text-primary-600 underline dark:text-primary-400" href="{}">{}</a>'
-    return format_html(link, url, isolated(text))
-
-
-def page_url(model: type[Model], page: str, *args: Any) -> str:
-    """The URL of a page of a model's ModelAdmin, such as `changelist`."""
-    return reverse(admin_urlname(model._meta, page), args=args)  # type: ignore[arg-type]
-
-
-def change_link(model: str, pk: Any, text: object) -> str:
-    """A link to the page of the object with this key of `model`, such as accounts_customer; `-` without a key."""
-    return html_link(reverse(f"admin:{model}_change", args=[pk]), text) if pk else "-"
-
-
-def shortened(request_id: str) -> str:
-    return request_id if len(request_id) <= 16 else f"{request_id[:6]}…{request_id[-6:]}"
-
-
-def short_id(text: str, url: str = "") -> str:
-    """A request id, shortened if it is long, with a button that copies it (copy.js); `url`: what it links to."""
-    shown = shortened(text)
-    element = html_link(url, shown) if url else format_html("<span>{}</span>", shown)
-    button = (
-        '<button type="button" class="console-copy-id" data-copy-text="{}" aria-label="Copy request id" title="{}">'
-    )
-    return format_html('<span class="console-id">{}' + button + "</button></span>", element, text, text)
-
-
-def column(text: Callable[[Any], str], description: str, ordering: Any = None) -> Any:
-    """A column of a list, or a read-only field of a page, that shows the `text` of its row."""
-
-    @admin.display(description=description, ordering=ordering)
-    def shown(row: Any) -> str:
-        return with_whole_dates(text(row))
-
-    return staticmethod(shown)
-
-
-def with_whole_dates(text: str) -> str:
-    """A sentence as HTML that is not wrapped at the hyphens of its dates. HTML, lines, and a time alone are
-    unchanged."""
-    is_sentence = isinstance(text, str) and not isinstance(text, SafeString) and "\n" not in text
-    if not is_sentence or not _DATE.search(text) or _TIME.fullmatch(text):
-        return text
-    return SafeString(_DATE.sub(r'<span class="console-date">\g<0></span>', escape(text)))
 
 
 def can_view_history(request: HttpRequest) -> bool:

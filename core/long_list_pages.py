@@ -13,7 +13,12 @@ from django.shortcuts import redirect
 from django.utils.http import urlencode
 
 from core import periods
-from core.admin import LargeTableAdmin, ReadOnlyAdmin, Selected, require
+from core.admin import (
+    LargeTableAdmin,
+    ReadOnlyAdmin,
+    Selected,
+    require,
+)
 from core.long_lists import CHOSEN_PERIOD, EVER, PERIOD, ListForm, Page, Position
 
 BEFORE_VAR = "before"

@@ -6,6 +6,12 @@ MAX_TEXT = 200
 _JOINERS = "\u200c\u200d"
 
 
+def sentence(text: str) -> str:
+    """`text` with one full stop; empty if it is."""
+    text = text.strip().rstrip(".")
+    return f"{text}." if text else ""
+
+
 def clean_text(text: str) -> str:
     """One line of at most MAX_TEXT printable characters: white space collapsed, control characters and lone surrogates
     removed."""

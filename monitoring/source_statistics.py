@@ -20,6 +20,7 @@ from core.metrics import log_exceptions
 from core.periods import hour_of
 from core.ranges import FIRST
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
+from core.text import sentence
 from core.write_buffer import BufferedTable, Row
 from lookup.answers import REFUSALS, SourceCall
 from lookup.connectors.registry import BUILT_IN
@@ -142,8 +143,7 @@ def check_text(outcome: str, *, ok: bool, ms: float, fix: str) -> str:
     if ok:
         return f"The check succeeded: {outcome}, in {ms:,.0f} ms."
     meaning = MEANINGS.get(outcome.replace(" ", "_"))
-    why = f"{meaning} ({outcome})" if meaning else (fix or outcome).rstrip(".")
-    return f"The check failed: {why}."
+    return sentence(f"The check failed: {f'{meaning} ({outcome})' if meaning else fix or outcome}")
 
 
 def prune() -> int:

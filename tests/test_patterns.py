@@ -17,8 +17,8 @@ LENGTH = 200_000
 #: without the part that it needs at its end.
 WORST = {
     "accounts.admin.base: #?([0-9]{1,18})": "0",
-    "core.admin._DATE": "2026-11-2",
-    "core.admin._TIME": "0",
+    "core.cells._DATE": "2026-11-2",
+    "core.cells._TIME": "0",
     "core.csv_cells._CELL_ENDS": ";",
     "accounts.customers: #?([0-9]{1,18})|.*\\(#([0-9]{1,18})\\)": "(#1",
     "accounts.idempotency._KEY": "k",

@@ -19,7 +19,8 @@ from unfold.decorators import action
 
 from accounts import credits, tokens
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer, CustomerContact
-from core.admin import IndexedChangeList, LargeTableAdmin, ReadOnlyAdmin, change_link, column
+from core.admin import IndexedChangeList, LargeTableAdmin, ReadOnlyAdmin
+from core.cells import change_link, column
 from core.sorting import none_last
 
 #: How many rows a filter, a sort or a text search may scan: no index helps them, and a page must not time out.
@@ -194,7 +195,6 @@ def _token_link(row: Any) -> str:
 class TokenRowsAdmin(ReadOnlyAdmin, LargeTableAdmin):
     """Read-only rows about tokens, with `token` and `created_at`."""
 
-    list_select_related: tuple[str, ...] = ("token",)
     sortable_by = ()
 
     when = column(lambda row: f"{row.created_at:%Y-%m-%d %H:%M:%S}", "time (UTC)")

@@ -33,7 +33,8 @@ from accounts.customer_figures import CustomerFigures
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, UnknownCharge
 from accounts.newest import newest
 from core import periods
-from core.admin import ConditionFilter, column, with_whole_dates
+from core.admin import ConditionFilter
+from core.cells import column, with_whole_dates
 
 NEWEST_ENTRIES = 20
 UNUSED_DAYS = 14

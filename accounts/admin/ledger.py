@@ -25,14 +25,10 @@ from core import history, throttling
 from core.admin import (
     RELATED_PAGES,
     Unchanged,
-    change_link,
-    column,
     form_action,
-    html_link,
-    page_url,
     require,
-    short_id,
 )
+from core.cells import change_link, column, html_link, page_url, short_id
 from core.hashing import keyed_hash
 
 #: Numbers that one user may compare with entries, and in how many seconds: trying them all would reveal the number.

@@ -17,7 +17,7 @@ from accounts.admin.base import (
 from accounts.admin.suggest_fields import UNKNOWN, CustomerField
 from accounts.models import Customer
 from accounts.newest import newest
-from core.admin import change_link
+from core.cells import change_link
 from core.list_fields import text_field
 from core.long_list_pages import LongListAdmin
 from core.long_lists import Filter, ListForm

@@ -41,7 +41,15 @@ from accounts.admin.token_forms import (
 )
 from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, TopUpAdmin, record
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer
-from core.admin import RELATED_PAGES, Secret, Unchanged, column, form_action, require, submitted
+from core.admin import (
+    RELATED_PAGES,
+    Secret,
+    Unchanged,
+    form_action,
+    require,
+    submitted,
+)
+from core.cells import column
 from core.numbers import EXAMPLE_NUMBER
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,8 @@ from accounts.admin import base
 from accounts.admin.base import NewestRowsList, TokenRefusingAdmin
 from accounts.models import ApiToken, CreditEntry, Customer
 from core import numbers, periods
-from core.admin import ConditionFilter, ReadOnlyAdmin, column, html_link
+from core.admin import ConditionFilter, ReadOnlyAdmin
+from core.cells import column, html_link
 from core.history import Action
 from lookup.models import SourcePause
 from monitoring.models import AlertRecipient, Incident, Notice

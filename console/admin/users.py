@@ -33,7 +33,14 @@ from accounts.admin.base import TokenRefusingAdmin
 from console import invitations, login_log, second_factor
 from console.models import Invitation
 from console.roles import ROLES, SENTENCES
-from core.admin import ConditionFilter, Secret, Unchanged, column, form_action, html_link, require
+from core.admin import (
+    ConditionFilter,
+    Secret,
+    Unchanged,
+    form_action,
+    require,
+)
+from core.cells import column, html_link
 
 # Titles, messages and breadcrumbs use the names of the sidebar.
 apps.get_app_config("auth").verbose_name = "Operators"

@@ -24,7 +24,13 @@ from accounts import tokens
 from accounts.admin.suggest_fields import TokenField
 from accounts.credits import credits_text
 from accounts.models import ApiToken, CreditEntry
-from core.admin import LargeTableAdmin, ReadOnlyAdmin, change_link, column, form_action, html_link, page_url, require
+from core.admin import (
+    LargeTableAdmin,
+    ReadOnlyAdmin,
+    form_action,
+    require,
+)
+from core.cells import change_link, column, html_link, page_url
 from lookup import file_lookups
 from lookup.models import FileLookup
 from lookup.number_file import ANSWERED, least_duration
@@ -218,10 +224,7 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     # --- What can be done with a look-up -----------------------------------------------------------------------------
 
     def offers(self, request: HttpRequest, url_path: str, obj: FileLookup) -> bool:
-        states = {
-            "start": (State.READY, State.STOPPED),
-            "stop": (State.RUNNING,),
-        }
+        states = {"start": (State.READY, State.STOPPED), "stop": (State.RUNNING,)}
         return obj.state in states.get(url_path, (State.READY, State.STOPPED, State.DONE))
 
     def action_context(self, request: HttpRequest, url_path: str, obj: FileLookup) -> dict[str, Any]:

@@ -27,10 +27,10 @@ from core.admin import (
     LargeTableAdmin,
     ReadOnlyAdmin,
     Unchanged,
-    column,
     form_action,
 )
 from core.bidi import isolated, isolated_title
+from core.cells import column
 from monitoring import alert_list, alert_recipients, incidents, mutes, task_runs
 from monitoring.admin.notices import state_label
 from monitoring.group_titles import kind_title

@@ -13,8 +13,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from accounts.admin.base import TokenRowsAdmin
-from core.admin import change_link, column
 from core.bidi import isolated_title
+from core.cells import change_link, column, failed
 from monitoring import alert_emails, notices
 from monitoring.models import Notice
 
@@ -39,9 +39,7 @@ def state_label(notice: Notice) -> str:
     """`notice_state`, in the colour of failures if the last attempt failed."""
     has_failed = notice.outcome == notices.GIVEN_UP or notice.outcome.startswith("failed")
     text = notice_state(notice)
-    if notice.sent_at is None and has_failed:
-        return format_html('<strong class="figures-bad">{}</strong>', text)
-    return text
+    return failed(text) if notice.sent_at is None and has_failed else text
 
 
 @admin.register(Notice)

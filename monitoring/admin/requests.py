@@ -22,7 +22,8 @@ from accounts.admin.token_rows import TokenListAdmin, TokenListForm, customer_fi
 from accounts.models import ApiToken, CreditEntry
 from accounts.request_statistics import OUTCOMES
 from core import numbers
-from core.admin import RELATED_PAGES, RelatedPage, change_link, column, html_link, page_url, short_id, shortened
+from core.admin import RELATED_PAGES, RelatedPage
+from core.cells import change_link, column, failed, html_link, page_url, short_id, shortened
 from core.forms import SearchedNumberField
 from core.hashing import keyed_hash
 from core.list_fields import choice_field, text_field
@@ -221,15 +222,10 @@ def _call(connector: str, outcome: str, us: int | None, hint: str) -> dict[str, 
     return {**row, "ms": _ms(us), "hint": hint, "advice": advice(outcome, connector)}
 
 
-def _bad(text: str) -> str:
-    """In the colour of failures."""
-    return format_html('<strong class="figures-bad">{}</strong>', text)
-
-
 def _status_text(row: RequestLogEntry) -> str:
     """The outcome, with the HTTP status if it is not 200."""
     text = OUTCOMES.get(row.outcome, row.outcome)
-    return text if row.status == 200 else _bad(f"{row.status}, {text}")
+    return text if row.status == 200 else failed(f"{row.status}, {text}")
 
 
 def _slot_words(row: RequestLogEntry, slot: str) -> tuple[str, str]:
@@ -245,7 +241,7 @@ def _slot_words(row: RequestLogEntry, slot: str) -> tuple[str, str]:
 def _slot_label(row: RequestLogEntry, slot: str) -> str:
     """What one slot did, for the list; `-` when it was not asked."""
     words, duration = _slot_words(row, slot)
-    text = _bad(words) if getattr(row, slot) == "failed" else words
+    text = failed(words) if getattr(row, slot) == "failed" else words
     return format_html("{} <small>{}</small>", text, duration) if words else "-"
 
 

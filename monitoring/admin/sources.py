@@ -16,7 +16,12 @@ from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from core import charts, periods
-from core.admin import ReadOnlyAdmin, Unchanged, form_action, require
+from core.admin import (
+    ReadOnlyAdmin,
+    Unchanged,
+    form_action,
+    require,
+)
 from lookup import source_actions
 from lookup.models import SourcePause
 from monitoring import incidents, source_report, source_statistics

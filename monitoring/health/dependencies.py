@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from core import periods, redis, schema_state
 from core.postgresql import replication, server_log
+from core.text import sentence
 from lookup.search import SLOTS, bound_sources
 from lookup.source_actions import configured, described
 from monitoring import clocks, incidents, proxies, source_report
@@ -111,8 +112,8 @@ def _commits(request: Request) -> Findings:
 def _server_log(request: Request) -> Findings:
     names = server_log.writes_values()
     advice = "As a superuser, run the statements in docs/personal-data.md under 'PostgreSQL's log'."
-    sentence = f"PostgreSQL may log phone numbers and names in clear text: {', '.join(names)}."
-    yield problem(sentence, advice) if names else "Statements are not logged."
+    text = f"PostgreSQL may log phone numbers and names in clear text: {', '.join(names)}."
+    yield problem(text, advice) if names else "Statements are not logged."
 
 
 @check("Clocks")
@@ -122,8 +123,8 @@ def _clocks(request: Request) -> Findings:
     wrong = [f"{each.title}. {each.summary}" for each in incidents.open_incidents().filter(kind=clocks.KIND)]
     if ahead_s is not None and abs(ahead_s) > clocks.MAX_DIFFERENCE_S:
         wrong.append(f"PostgreSQL's clock differs from that of this host by {ahead_s:+.1f} s.")
-    for sentence in wrong:
-        yield problem(sentence, clocks.ADVICE)
+    for text in wrong:
+        yield problem(text, clocks.ADVICE)
     if not wrong:
         yield (
             "No other clock is used." if ahead_s is None else f"PostgreSQL differs from this host by {ahead_s:+.2f} s."
@@ -188,7 +189,7 @@ def _address_books(request: Request) -> Findings:
             kind="address_book.failing",
             subject=row.name,
             title=f"Address book not synchronized: {row.name}",
-            summary=f"{synced} {_sentence(row.error)}".strip(),
+            summary=f"{synced} {sentence(row.error)}".strip(),
             hint="Run manage.py sync_contacts, and hourly from a timer or cron.",
             effect=Effect.ALERT if lasts else Effect.PROBLEM,
         )
@@ -236,7 +237,7 @@ def _failing(name: str, state: State) -> Findings:
             kind="source.failing",
             subject=name,
             title=f"Source failing: {name}",
-            summary=f"{count}Last failure: {last.reason}, at {periods.shown(last.at)}. {_sentence(last.hint)}".strip(),
+            summary=f"{count}Last failure: {last.reason}, at {periods.shown(last.at)}. {sentence(last.hint)}".strip(),
             hint=advice(last.reason, name),
             effect=Effect.ALERT if state.is_failing else Effect.PASSING,
         )
@@ -255,8 +256,3 @@ def _slow(name: str, state: State) -> Findings:
             hint=f"{advice('late', name)} If it stays slow, pause it.",
             effect=Effect.ALERT if p95_ms > settings.ALERT_SLOW_MS else Effect.PASSING,
         )
-
-
-def _sentence(text: str) -> str:
-    text = text.strip()
-    return text if not text or text.endswith(".") else f"{text}."

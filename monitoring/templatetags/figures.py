@@ -7,6 +7,7 @@ from typing import Any
 from django import template
 
 from core import numbers
+from core.text import sentence
 from monitoring import source_statistics
 from monitoring.source_statistics import BOUNDS_MS
 
@@ -45,10 +46,7 @@ def advice(outcome: str, source: str) -> str:
     return source_statistics.advice(outcome, source) or "-"
 
 
-@register.filter
-def sentence(text: str) -> str:
-    """`text` with one full stop."""
-    return f"{text.rstrip('.')}."
+register.filter(sentence)
 
 
 @register.filter

@@ -14,7 +14,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.safestring import SafeString
 
 from core import numbers
-from core.admin import IndexedChangeList, LargeTableAdmin, column
+from core.admin import IndexedChangeList, LargeTableAdmin
+from core.cells import column
 from core.forms import PhoneNumberField
 from core.text import clean_text
 

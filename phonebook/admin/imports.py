@@ -10,7 +10,14 @@ from django.utils.html import format_html, format_html_join
 from unfold.utils import display_for_label
 
 from core import numbers
-from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, change_link, column, form_action, require
+from core.admin import (
+    ConditionFilter,
+    LargeTableAdmin,
+    ReadOnlyAdmin,
+    form_action,
+    require,
+)
+from core.cells import change_link, column
 from phonebook.admin.uploads import ImportUploadAdmin, can_import, fault_texts
 from phonebook.imports import undo
 from phonebook.imports.batches import INTERRUPTED
@@ -60,21 +67,16 @@ def _failure(batch: ImportBatch) -> str:
     """Why the import failed, what it has changed, and what to do; empty if it did not fail."""
     if batch.state != ImportBatch.State.FAILED:
         return ""
-    is_interrupted = batch.error.startswith(INTERRUPTED)
     if batch.undo:
         return batch.error
-    why = (
-        "The import was interrupted."
-        if is_interrupted
-        else f"The import failed: {batch.error or 'the reason was erased.'}"
-    )
-    again = "Import the file again."
+    if batch.error.startswith(INTERRUPTED):
+        why = "The import was interrupted."
+        written = batch.error.removeprefix(INTERRUPTED).strip() or "Some rows may have been written."
+    else:
+        why, written = f"The import failed: {batch.error or 'the reason was erased.'}", ""
     if not batch.counts:
-        return f"{why} No {batch.get_kind_display().lower()} were changed. {again}"
-    written = batch.error.removeprefix(INTERRUPTED).strip() if is_interrupted else ""
-    if not is_interrupted:
-        return f"{why} {again}"
-    return f"{why} {written or 'Some rows may have been written.'} {again}"
+        written = f"No {batch.get_kind_display().lower()} were changed."
+    return " ".join(filter(None, (why, written, "Import the file again.")))
 
 
 def _lines(texts: list[str]) -> str:

@@ -14,7 +14,7 @@ from django.utils.html import format_html, format_html_join
 from unfold.decorators import action
 
 from core import numbers
-from core.admin import column, html_link, page_url
+from core.cells import column, html_link, page_url
 from core.forms import PhoneNumberField
 from phonebook import cache_versions, rules
 from phonebook.admin.base import BY_DIGITS, NumberAdmin, PhoneNumberForm, number_prefix
@@ -40,14 +40,20 @@ class RuleForm(PhoneNumberForm):
     )
     one_of = ("spam", "name")
 
+    class Meta:
+        help_texts = {
+            "spam": 'Overrides all sources, unless it is "Use the sources".',
+            "is_prefix": "Enter the first digits. The rule applies to every number that begins with them.",
+        }
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "spam" in self.fields:  # not for users who may only view
-            field = self.fields["spam"]
-            field.help_text = 'Overrides all sources, unless it is "Use the sources".'
-            prefix_help = "Enter the first digits. The rule applies to every number that begins with them."
-            self.fields["is_prefix"].help_text = prefix_help
-            field.widget.choices = [("unknown", "Use the sources"), ("true", "Spam"), ("false", "Not spam")]
+            self.fields["spam"].widget.choices = [
+                ("unknown", "Use the sources"),
+                ("true", "Spam"),
+                ("false", "Not spam"),
+            ]
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()
@@ -59,16 +65,13 @@ class RuleForm(PhoneNumberForm):
 
 
 class ComplaintDayForm(PhoneNumberForm):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for name, text in (
-            ("source", "Who collected the complaints, for example ftc."),
-            ("day", "Date of the complaints (UTC), as YYYY-MM-DD."),
-            ("total", "Number of complaints on this day."),
-            ("robocalls", "How many of them are about robocalls."),
-        ):
-            if name in self.fields:
-                self.fields[name].help_text = text
+    class Meta:
+        help_texts = {
+            "source": "Who collected the complaints, for example ftc.",
+            "day": "Date of the complaints (UTC), as YYYY-MM-DD.",
+            "total": "Number of complaints on this day.",
+            "robocalls": "How many of them are about robocalls.",
+        }
 
     def clean_day(self) -> date:
         day: date = self.cleaned_data["day"]

@@ -25,7 +25,8 @@ from unfold.widgets import (
 )
 
 from core import numbers
-from core.admin import ConsoleAdmin, page_url, require
+from core.admin import ConsoleAdmin, require
+from core.cells import page_url
 from core.text import clean_text
 from phonebook.imports import formats, uploads
 from phonebook.imports.readers import base

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from django.db import DatabaseError
-from django.db.models import Max
+from django.db.models import Exists, Max, OuterRef
 from django.utils import timezone
 
 from core import history, numbers, retention
@@ -124,7 +124,7 @@ def prune() -> int:
     old = ImportBatch.objects.filter(created_at__lt=now - timedelta(days=UNDO_DAYS))
     old.update(faults=[])
     deleted = 0
-    for batch in old.filter(can_undo=False):
+    for batch in old.filter(Exists(ImportChange.objects.filter(batch=OuterRef("pk"))), can_undo=False):
         # SQLite cannot take thousands of keys of two columns.
         deleted += retention.delete_in_batches(batch.changes.all(), retention.PRUNE_ROWS, key="row_id")
     expired = ImportBatch.objects.filter(created_at__lt=retention.oldest_kept())

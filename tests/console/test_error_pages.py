@@ -11,7 +11,8 @@ from django.urls import reverse
 from unfold.admin import ModelAdmin
 
 from accounts.models import Customer
-from core.admin import LargeTableAdmin, page_url
+from core.admin import LargeTableAdmin
+from core.cells import page_url
 from tests.console.role_table import logged_in
 from tests.console_pages import words
 

@@ -3,7 +3,7 @@
 import pytest
 from django.utils.safestring import SafeString
 
-from core.admin import column
+from core.cells import column
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from core.admin import page_url
+from core.cells import page_url
 from core.history import command_actor
 from phonebook.admin import imports
 from phonebook.imports import undo

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
-from core.admin import page_url
+from core.cells import page_url
 from phonebook.imports import uploads
 from phonebook.models import ImportBatch, ImportUpload
 from tests.console_pages import words

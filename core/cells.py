@@ -1,0 +1,71 @@
+"""What the cells of the console's lists and the fields of its pages show: links, shortened ids, whole dates."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.templatetags.admin_urls import admin_urlname
+from django.db.models import Model
+from django.urls import reverse
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString
+
+from core.bidi import isolated
+
+_DATE = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
+_TIME = re.compile(r"[0-9 :-]*")
+
+
+def html_link(url: str, text: object) -> str:
+    """A link that is legible in the light and in the dark theme."""
+    link = '<a class="text-primary-600 underline dark:text-primary-400" href="{}">{}</a>'
+    return format_html(link, url, isolated(text))
+
+
+def page_url(model: type[Model], page: str, *args: Any) -> str:
+    """The URL of a page of a model's ModelAdmin, such as `changelist`."""
+    return reverse(admin_urlname(model._meta, page), args=args)  # type: ignore[arg-type]
+
+
+def change_link(model: str, pk: Any, text: object) -> str:
+    """A link to the page of the object with this key of `model`, such as accounts_customer; `-` without a key."""
+    return html_link(reverse(f"admin:{model}_change", args=[pk]), text) if pk else "-"
+
+
+def failed(text: str) -> SafeString:
+    """`text` in the colour of failures."""
+    return format_html('<strong class="figures-bad">{}</strong>', text)
+
+
+def shortened(request_id: str) -> str:
+    return request_id if len(request_id) <= 16 else f"{request_id[:6]}…{request_id[-6:]}"
+
+
+def short_id(text: str, url: str = "") -> str:
+    """A request id, shortened if it is long, with a button that copies it (copy.js); `url`: what it links to."""
+    shown = shortened(text)
+    element = html_link(url, shown) if url else format_html("<span>{}</span>", shown)
+    button = (
+        '<button type="button" class="console-copy-id" data-copy-text="{}" aria-label="Copy request id" title="{}">'
+    )
+    return format_html('<span class="console-id">{}' + button + "</button></span>", element, text, text)
+
+
+def column(text: Callable[[Any], str], description: str, ordering: Any = None) -> Any:
+    """A column of a list, or a read-only field of a page, that shows the `text` of its row."""
+
+    @admin.display(description=description, ordering=ordering)
+    def shown(row: Any) -> str:
+        return with_whole_dates(text(row))
+
+    return staticmethod(shown)
+
+
+def with_whole_dates(text: str) -> str:
+    """A sentence as HTML that is not wrapped at the hyphens of its dates. HTML, lines, and a time alone are
+    unchanged."""
+    is_sentence = isinstance(text, str) and not isinstance(text, SafeString) and "\n" not in text
+    if not is_sentence or not _DATE.search(text) or _TIME.fullmatch(text):
+        return text
+    return SafeString(_DATE.sub(r'<span class="console-date">\g<0></span>', escape(text)))
