@@ -1,11 +1,12 @@
-"""The ASGI application. Searches, health checks and metrics run on the event loop; everything else is Django's WSGI
-application, in a few threads, so that no page delays a search."""
+"""The ASGI application. Searches, health checks and metrics run on the event loop; everything else are pages, in a few
+threads (callerid_project.page_handler). SERVE chooses which of the two this process answers."""
 
 import asyncio
 import gc
 import io
 import logging
 import os
+import re
 import time
 from functools import cache
 from typing import Any, NamedTuple, cast
@@ -13,16 +14,19 @@ from typing import Any, NamedTuple, cast
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "callerid_project.settings")
 os.environ["CALLERID_SERVING"] = "true"
 
-from callerid_project import wsgi  # isort: skip  (loads the applications)
-from a2wsgi import WSGIMiddleware
+import django
+
+django.setup()
+
 from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse
-from django.urls import resolve
+from django.urls import resolve, reverse
 
 from accounts import unknown_charges
 from callerid_project import error_reports, errors, middleware
+from callerid_project.page_handler import PageHandler
 from core import admission, background, db, loop, metrics, tracing
 from core.request_body import BodyTooLarge, IncompleteBody, read_body
 from lookup.search import SLOTS, bound_sources
@@ -42,15 +46,20 @@ LOOP_PATHS = ("/callerid/search", "/livez", "/readyz", "/metrics")
 LOOP_VIEWS = {path: resolve(path) for name in LOOP_PATHS for path in (name, f"{name}/")}
 SEARCHES = frozenset({"search", "search-slash"})
 SEARCH_URLS = frozenset(path.encode() for path, match in LOOP_VIEWS.items() if match.view_name in SEARCHES)
-#: Requests for pages that run, and that run or wait: one more gets 503.
-PAGE_THREADS, MAX_PAGES = 4, 64
+#: What handles pages; None if this process has none.
+pages = PageHandler() if settings.SERVE != "search" else None
+if pages is not None:
+    probes.process_checks.append(lambda: pages.problem)
 
 #: By default the garbage collector runs after some hundred new objects, and regularly looks at all there are. With
 #: thousands of connections that takes a fifth of a second each time. Searches leave it nothing to find; pages do.
 GC_THRESHOLDS = (20_000, 10, 10)
 
-_pages: Any = WSGIMiddleware(wsgi.application, workers=PAGE_THREADS)  # type: ignore[arg-type]
-_open_pages = 0
+#: Below it are the pages of the console.
+CONSOLE_PATH = reverse("admin:index")
+#: The content type of a part of a file that is uploaded.
+PART_TYPE = b"application/octet-stream"
+_UTF_8 = re.compile(r"""\s*charset\s*=\s*"?utf-?8"?\s*""", re.IGNORECASE)
 #: How often a line says that searches are refused on arrival: none of them has a line of its own.
 REFUSAL_LOG_INTERVAL_S = 10.0
 _refusal_logged_at = -REFUSAL_LOG_INTERVAL_S
@@ -63,14 +72,18 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     received_at = time.perf_counter()
     match = LOOP_VIEWS.get(scope["path"])
     is_search = match is not None and match.view_name in SEARCHES
-    limit = settings.MAX_BODY_BYTES if is_search else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-    body = await _read(receive, limit) if _can_have_body(scope) else _Body(b"", False)
+    limit = _body_limit(scope)
+    body = await _read(receive, limit)
     scope = {**scope, "headers": _headers(scope["headers"], body)}
     request = ASGIRequest(scope, io.BytesIO(body.data))
-    refusal = _page_refusal(request) if match is None else None
-    if match is None and refusal is None:
-        await _respond_page(scope, body, send)
-        return
+    refusal = None
+    if (match is None and pages is None) or (is_search and settings.SERVE == "console"):
+        refusal = errors.not_served()
+    elif match is None and pages is not None:
+        refusal = _page_refusal(request, limit, is_full=pages.is_full)
+        if refusal is None:
+            await pages.respond(request, scope, receive, send)
+            return
     request.META["callerid.received_at"] = received_at
     request.resolver_match = match
     with middleware.observe(request) as finish:
@@ -133,36 +146,18 @@ def _overload_response_parts() -> tuple[bytes, bytes]:
     return b"HTTP/1.1 503 Service Unavailable\r\n" + lines + b"x-request-id: ", b"\r\n\r\n" + response.content
 
 
-def _page_refusal(request: HttpRequest) -> HttpResponse | None:
+def _page_refusal(request: HttpRequest, limit: int, *, is_full: bool) -> HttpResponse | None:
     """The response to a request that no page may act upon: none acts on a part of a form. The CSRF check parses bodies
     before the login, and Django limits neither files nor what is between the parts of a multipart body."""
-    if _open_pages >= MAX_PAGES:
+    if is_full:
         return errors.overloaded()
     try:
-        read_body(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        read_body(request, limit)
     except BodyTooLarge:
         return errors.body_too_large(request)
     except IncompleteBody as error:
         return errors.incomplete_body(request, error)
     return None
-
-
-async def _respond_page(scope: Any, body: "_Body", send: Any) -> None:
-    global _open_pages  # noqa: PLW0603
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body.data, "more_body": False}
-
-    async def send_page(message: dict[str, Any]) -> None:
-        if message["type"] == "http.response.start" and not body.complete:
-            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
-        await send(message)
-
-    _open_pages += 1
-    try:
-        await _pages(scope, receive, send_page)
-    finally:
-        _open_pages -= 1
 
 
 # --- Request and response ------------------------------------------------------------------------------------------
@@ -175,9 +170,13 @@ class _Body(NamedTuple):
     complete: bool
 
 
-def _can_have_body(scope: Any) -> bool:
-    """uvicorn drops the body of a request with `Upgrade`."""
-    return all(name != b"upgrade" for name, _ in scope["headers"])
+def _body_limit(scope: Any) -> int:
+    """The longest body of this request, in bytes. Large ones are for the console alone, which a middleware checks
+    (BodyLimitMiddleware), and only parts of files, which nothing decodes, are larger than forms."""
+    if not scope["path"].startswith(CONSOLE_PATH):
+        return int(settings.MAX_BODY_BYTES)
+    content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+    return int(settings.MAX_PART_BYTES if content_type == PART_TYPE else settings.MAX_FORM_BYTES)
 
 
 async def _read(receive: Any, limit: int) -> _Body:
@@ -202,13 +201,24 @@ def _headers(headers: list[tuple[bytes, bytes]], body: _Body) -> list[tuple[byte
     """The headers that Django may see. A chunked body gets a Content-Length, without which Django takes it for empty;
     that of an incomplete body is greater than what arrived. Names with an underscore could pass for others."""
     result = [
-        (name, wsgi.safe_content_type(value.decode("latin-1")).encode("latin-1") if name == b"content-type" else value)
+        (name, safe_content_type(value.decode("latin-1")).encode("latin-1") if name == b"content-type" else value)
         for name, value in headers
         if b"_" not in name and name != b"transfer-encoding"
     ]
     if len(result) < len(headers) and any(name == b"transfer-encoding" for name, _ in headers):
         result.append((b"content-length", b"%d" % (len(body.data) + (not body.complete))))
     return result
+
+
+def safe_content_type(value: str) -> str:
+    """`value` without parameters that harm Django: decoding RFC 2231's `name*=` can raise, and looking up a charset
+    makes Python's codecs remember each unknown name forever."""
+    if len(value) > 256:
+        return "application/octet-stream"
+    media_type, _, parameters = value.partition(";")
+    if "*" in parameters or ("charset" in parameters.lower() and not _UTF_8.fullmatch(parameters)):
+        return f"{media_type}; charset=unsupported"
+    return value
 
 
 def _response_headers(response: HttpResponse, *, is_secure: bool) -> tuple[tuple[bytes, bytes], ...]:

@@ -39,6 +39,13 @@ class Environment(environ.Env):
         with _must_be(name, f"networks, separated by commas: {name}=10.0.0.0/8,2001:db8::/32."):
             return [ip_network(word) for word in self.words(name, default)]
 
+    def choice(self, name: str, default: str, *others: str) -> str:
+        """One of these words."""
+        value = str(self.str(name, default)).strip().lower()
+        if value not in (default, *others):
+            raise ImproperlyConfigured(f"{name} must be one of {', '.join((default, *others))}.")
+        return value
+
     def flag(self, name: str, default: bool) -> bool:
         value = self.str(name, "true" if default else "false").strip().lower()
         if value not in ("true", "false", "1", "0", "yes", "no", "on", "off"):

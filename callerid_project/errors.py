@@ -74,6 +74,11 @@ def overloaded() -> HttpResponse:
     return JsonResponse({"detail": OVERLOADED}, status=503, headers={"Retry-After": str(admission.Overloaded.wait_s)})
 
 
+def not_served() -> HttpResponse:
+    """The response to a request for what this instance does not answer (SERVE)."""
+    return JsonResponse({"detail": str(exceptions.NotFound.default_detail)}, status=404)
+
+
 def in_admin(request: HttpRequest) -> bool:
     """Whether the path is the admin's index or below it: errors are HTML pages there."""
     return request.path.startswith(reverse("admin:index"))

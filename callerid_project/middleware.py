@@ -14,12 +14,14 @@ from typing import Any
 from csp.constants import HEADER, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from csp.middleware import CSPMiddleware, PolicyParts
 from csp.utils import build_policy
+from django.conf import settings
+from django.contrib.auth import SESSION_KEY
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
 
-from callerid_project.errors import field_too_long, in_admin
+from callerid_project.errors import body_too_large, field_too_long, in_admin
 from callerid_project.logging import DIGITS, JWT, Facts, request_id
 from core import tracing
 from core.throttling import client_address
@@ -159,6 +161,22 @@ class PolicyMiddleware(CSPMiddleware):
         if not report_only and in_admin(request):
             parts.replace = ADMIN_POLICY
         return parts
+
+
+class BodyLimitMiddleware:
+    """Responds 413 to a body of more than MAX_BODY_BYTES without a login, before the CSRF check parses it: parsing
+    takes a millisecond for each 2 KiB, in which no search goes on."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if (
+            int(request.META.get("CONTENT_LENGTH") or 0) > settings.MAX_BODY_BYTES
+            and SESSION_KEY not in request.session
+        ):
+            return body_too_large(request)
+        return self._get_response(request)
 
 
 class FieldLimitMiddleware:

@@ -16,6 +16,8 @@ from typing import Any
 #: libuv, which uvloop runs on, accepts one connection of a descriptor in each turn of the loop. With several
 #: descriptors of the listening socket it accepts as many, so that new ones do not wait for seconds in a busy process.
 ACCEPTED_EACH_TURN = 8
+#: Linux ends a connection whose peer has acknowledged nothing for so long: it has gone, or does not read.
+UNREAD_TIMEOUT_S = 15
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -31,6 +33,8 @@ def bind(host: str, port: int) -> socket.socket:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # inherited by every connection
+            bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_TIMEOUT_S * 1000)
         bound.bind(address)
     except PermissionError:
         sys.exit(f"Port {port} requires privileges that this user lacks: choose a port above 1023, such as PORT=8001.")

@@ -35,6 +35,10 @@ except RuntimeError:
 
 # Set by asgi.py: the limits of the serving process do not apply to commands, such as imports and migrations.
 SERVING = env.flag("CALLERID_SERVING", False)
+# What this process answers: searches, pages (the console and everything else), or both.
+SERVE = env.choice("SERVE", "all", "search", "console")
+# A search instance, for the file look-ups of an instance that answers no searches.
+SEARCH_URL = env.origin("SEARCH_URL")
 HOST = env.str("HOST", "127.0.0.1")
 PORT = env.number("PORT", 8000, most=65_535)
 MAX_RUNNING_SEARCHES = env.number("MAX_RUNNING_SEARCHES", 32, most=10_000)
@@ -124,6 +128,7 @@ SOURCE_A_PRICE = env.prices("SOURCE_A_PRICE")
 SOURCE_B_PRICE = env.prices("SOURCE_B_PRICE")
 CURRENCY = env.str("CURRENCY", "USD")
 CREDIT_PRICE = env.price("CREDIT_PRICE")
+# Of a search, and of everything that is open without a login.
 MAX_BODY_BYTES = 16 * 1024
 PRESET_DIR = env.str("PRESET_DIR", "")
 if PRESET_DIR and not Path(PRESET_DIR).is_dir():
@@ -223,6 +228,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "callerid_project.middleware.BodyLimitMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -341,10 +347,13 @@ SILENCED_SYSTEM_CHECKS = [
     "security.W005",
     "security.W021",
 ]
-# The CSRF check reads bodies before the login: a file in a form gets 400, a body of more than 1 MiB gets 413 (asgi.py).
-# Files to import come in parts (phonebook.imports.uploads). The search has MAX_BODY_BYTES.
+# Bodies are limited before anything parses them (asgi.py, BodyLimitMiddleware): forms of the console, and the parts in
+# which files are uploaded there (phonebook.imports.uploads). Everything else has MAX_BODY_BYTES. A file in a form gets
+# 400.
+MAX_FORM_BYTES = 64 * 1024
+MAX_PART_BYTES = 256 * 1024
 DATA_UPLOAD_MAX_NUMBER_FILES = 0
-DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_PART_BYTES
 # Counted from the login, not from the last request. A password change ends the session too.
 SESSION_COOKIE_AGE = 12 * 3600
 if not EMBEDDED:

@@ -150,7 +150,7 @@ def _problems(now: datetime, states: Mapping[str, State]) -> list[tuple[str, str
     began = dict(rows)
     found = []
     for name, state in states.items():
-        if state.name in ("failing", "breaker"):
+        if state.name == "failing":
             at = began.get(name) or (state.last_failure.at if state.last_failure else now)
             found.append(("", name, f" is failing since {periods.time_of_day(at, now)}"))
         elif state.name == "check_failed":

@@ -20,7 +20,7 @@ from lookup.source_actions import call_price, configured
 from lookup.vendors.preset import Preset
 from monitoring import source_statistics
 from monitoring.models import SourceResult, TokenSourceDay
-from monitoring.source_statistics import SourceUsage
+from monitoring.source_statistics import BREAKER, SourceUsage
 
 HOUR, LOOK_BACK = timedelta(hours=1), timedelta(days=1)
 #: A source is called failing for this long after a failure.
@@ -107,10 +107,6 @@ class Report:
         return any(source.name == RULES_SOURCE for source in self.sources)
 
     @property
-    def has_breakers(self) -> bool:
-        return any(source.bound and source.remote for source in self.sources)
-
-    @property
     def uncalled_reasons(self) -> list[str]:
         """Of the failures without a call."""
         return sorted({*self._reasons} & source_statistics.NOT_CALLED)
@@ -165,22 +161,22 @@ def cost_by_customer(since: datetime, until: datetime) -> dict[int | None, Decim
 class State:
     """A configured source now. `usage`: in the current hour or, while that has fewer than ALERT_MIN_COUNT lookups, also
     in the hour before; in all slots and processes. `last_failure`: see `_last_failure`. `answered_at`: to a search or a
-    check. `check`: the last one from the console. `pause`: None unless an operator has paused it."""
+    check. `refused_at`: when the circuit breaker of a process last kept a search from calling it. `check`: the last one
+    from the console. `pause`: None unless an operator has paused it."""
 
     bound: BoundSource
     usage: SourceUsage
     last_failure: SourceResult | None
     answered_at: datetime | None
+    refused_at: datetime | None
     check: SourceCheck | None
     pause: SourcePause | None
     now: datetime
 
     @property
-    def name(self) -> Literal["paused", "breaker", "failing", "check_failed", "healthy"]:
+    def name(self) -> Literal["paused", "failing", "check_failed", "healthy"]:
         if self.pause:
             return "paused"
-        if self.bound.breaker_is_open:
-            return "breaker"
         if self.is_failing:
             return "failing"
         return "check_failed" if self.check_failure else "healthy"
@@ -206,6 +202,12 @@ class State:
         return self.last_failure is not None and self.last_failure.at > self.now - RECENT
 
     @property
+    def is_refused(self) -> bool:
+        """Whether circuit breakers keep searches from calling it, as far as the last searches tell."""
+        at = self.refused_at
+        return at is not None and at > self.now - RECENT and (self.answered_at is None or self.answered_at <= at)
+
+    @property
     def is_unanswered(self) -> bool:
         """It has failed, and has not answered since."""
         return self.last_failure is not None and (self.answered_at is None or self.answered_at <= self.last_failure.at)
@@ -214,9 +216,11 @@ class State:
     def is_failing(self) -> bool:
         """The vendor refused its key or its account, and it has not answered since; or it failed within RECENT, and
         has not answered since or failed FAILING_PERCENT of its lookups; or, if it is called rarely, it failed all of at
-        least MIN_FAILURES. A paused source is not failing."""
+        least MIN_FAILURES; or circuit breakers are open. A paused source is not failing."""
         if self.pause or self.last_failure is None:
             return False
+        if self.is_refused:
+            return True
         if self.is_unanswered:
             all_failed = self.usage.failed_unpaused == self.usage.unpaused >= MIN_FAILURES
             return self.last_failure.reason in ACCOUNT_REASONS or self.has_just_failed or all_failed
@@ -229,6 +233,8 @@ def states(now: datetime) -> dict[str, State]:
     hour = periods.hour(now)
     this_hour, both_hours = (source_statistics.usages(since, "connector") for since in (hour, hour - HOUR))
     answered, failures = source_statistics.last_results()
+    refused = {each.connector: each.at for each in reversed(failures) if each.reason == BREAKER}
+    failures = [each for each in failures if each.reason != BREAKER]
     paused, checks = SourcePause.objects.in_bulk(), SourceCheck.objects.in_bulk()
     found = {}
     for name, bound in configured().items():
@@ -240,6 +246,7 @@ def states(now: datetime) -> dict[str, State]:
             usage=usage if is_enough else both_hours.get((name,), SourceUsage()),
             last_failure=_last_failure([each for each in failures if each.connector == name], answered_at, now),
             answered_at=answered_at,
+            refused_at=refused.get(name),
             check=checks.get(name),
             pause=paused.get(name),
             now=now,
@@ -271,9 +278,8 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
     """What the page of a source shows; None for a name that is not configured, not paused, and has no figures in
     `period`. Ten statements.
 
-    `bound`: None if it is no longer configured. `state_name`: see `_state_name`. `next_try_at`: None if this process
-    may call it now. `slots`: the source in each slot that has it or had it. `cost`: None if a price is
-    missing. `steps`: each hour or day of the period, oldest first.
+    `bound`: None if it is no longer configured. `state_name`: see `_state_name`. `slots`: the source in each slot that
+    has it or had it. `cost`: None if a price is missing. `steps`: each hour or day of the period, oldest first.
     """
     state, since = states(now).get(name), period.since(now)
     bound = state.bound if state else None
@@ -284,7 +290,9 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
     # A process with a fast clock may have counted in an hour that has not begun yet.
     steps = dict.fromkeys(period.steps(now), SourceUsage())
     steps |= {at: usage for (at,), usage in by_step.items()}
-    own = [failure for failure in source_statistics.last_results(since)[1] if failure.connector == name]
+    own = [
+        each for each in source_statistics.last_results(since)[1] if each.connector == name and each.reason != BREAKER
+    ]
     slots = [row for row in report(since, until).sources if row.name == name]
     if not (pause or slots or own):
         return None
@@ -295,7 +303,6 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
         "state_name": _state_name(state, pause, total),
         "state": state,
         "pause": pause,
-        "next_try_at": _next_try_at(bound, now),
         "slots": slots,
         "cost": None if None in costs else sum(filter(None, costs), no_cost()),
         "total": total,
@@ -310,12 +317,6 @@ def _wrong_samples(state: State | None) -> list[dict[str, str]]:
     """Those of the last check that were not as expected."""
     result = state.check.result if state and state.check else {}
     return [each for each in result.get("samples", ()) if each["problem"]]
-
-
-def _next_try_at(bound: BoundSource | None, now: datetime) -> datetime | None:
-    """When this process may call a source again whose circuit breaker is open."""
-    wait_s = bound.next_try_in_s if bound else 0.0
-    return now + timedelta(seconds=wait_s) if wait_s else None
 
 
 def _configuration(bound: BoundSource) -> list[tuple[str, str]]:

@@ -43,6 +43,8 @@ _ANSWERED = {"found", "not_found"}
 _CACHED = {"cached_found", "cached_not_found"}
 #: Failures without a call.
 NOT_CALLED = {"breaker", "busy", "no_time", "paused"}
+#: Of them, the one whose last time is kept: the circuit breaker of a process was open.
+BREAKER = "breaker"
 #: Prefix of failures whose call was another search's.
 _SHARED = "shared_"
 _NO_CALL = _CACHED | NOT_CALLED
@@ -99,7 +101,7 @@ def count(slot: str, calls: Iterable[SourceCall], token_id: int | None = None) -
         if elapsed_s is not None:
             elapsed_us = max(0, round(elapsed_s * 1_000_000))
             amounts += [(1, elapsed_us), (2 + bisect_left(_BOUNDS_US, elapsed_us), 1)]
-            if outcome not in _CACHED and reason not in NOT_CALLED:
+            if outcome not in _CACHED and reason not in NOT_CALLED - {BREAKER}:
                 failure = ("", "") if reason in _ANSWERED else (reason, call.hint)
                 rows.append((RESULTS, (connector, *failure), [(0, int(now_s * 1000))]))
             if token_id is not None and connector not in BUILT_IN and is_billable(outcome):

@@ -1,5 +1,6 @@
 """The ASGI application in this process, without a server: for what runs on the event loop (callerid_project.asgi)."""
 
+import asyncio
 from typing import Any
 
 from callerid_project import asgi
@@ -33,6 +34,8 @@ def call(path: str, body: bytes | None = None, *, method: str = "", complete: bo
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
+        if not received and complete:
+            await asyncio.Event().wait()  # the client stays
         return received.pop() if received else {"type": "http.disconnect"}
 
     async def send(message: dict[str, Any]) -> None:

@@ -42,7 +42,7 @@ WORST = {
     "callerid_project.middleware._VALID_REQUEST_ID": "a",
     "callerid_project.settings: [A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*": "a/",
     "callerid_project.settings: [a-z][a-z0-9_]{0,31}": "a",
-    "callerid_project.wsgi._UTF_8": " ",
+    "callerid_project.asgi._UTF_8": " ",
     "core.long_lists: ([0-9]{1,17})-([0-9]{1,18})": "1-",
     "core.postgresql.replication._NUMBER": "FIRST 1 ",
     "core.redis_sentinel._HOST": "a",

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.urls import URLPattern, path
@@ -80,6 +81,15 @@ class StartForm(forms.Form):
             text = f"{token} has {credits_text(token.credits)}, and {self._due:,} may be needed."
             raise forms.ValidationError(f"{text} Top up the token, or choose another one.")
         return token
+
+
+def _own_url(request: HttpRequest) -> str:
+    """Of this process, as it was reached: it may be one of several, behind a proxy. Raises WrongState."""
+    if settings.SERVE == "console":
+        raise file_lookups.WrongState("This instance answers no searches. Set SEARCH_URL: docs/processes.md has more.")
+    server = request.META["SERVER_NAME"]
+    server = f"[{server}]" if ":" in server else server
+    return f"http://{server}:{request.META['SERVER_PORT']}"
 
 
 def _counts(lookup: FileLookup) -> str:
@@ -236,11 +246,8 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
 
     @form_action("Start", PERMISSION, VIEW_TOKEN, form=StartForm, variant=ActionVariant.PRIMARY)
     def start(self, request: HttpRequest, obj: FileLookup, data: dict[str, Any]) -> str:
-        # As this process was reached: it may be one of several, behind a proxy.
-        server = request.META["SERVER_NAME"]
-        server = f"[{server}]" if ":" in server else server
-        url = f"http://{server}:{request.META['SERVER_PORT']}"
         token = data["token"]
+        url = settings.SEARCH_URL or _own_url(request)
         file_lookups.start(obj, token=token, by=request.user, url=url, host=request.get_host())
         file_lookups.record(obj, request.user, f"Started at the expense of token {token.pk}: {_counts(obj)}.")
         at_its_expense = f"Started file look-up {obj.pk} at its expense: {_counts(obj)}."

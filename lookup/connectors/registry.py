@@ -33,16 +33,6 @@ class BoundSource:
     connector: Connector
     guard: Guard | None = None
 
-    @property
-    def breaker_is_open(self) -> bool:
-        """Whether this process does not call it now, because of failures."""
-        return self.guard is not None and self.guard.breaker.is_open
-
-    @property
-    def next_try_in_s(self) -> float:
-        """Seconds until this process may call it again; 0 if it may now."""
-        return self.guard.breaker.next_try_in_s if self.guard else 0.0
-
 
 @lru_cache(maxsize=16)
 def bind(setting: str, names: str, fields: frozenset[str]) -> tuple[BoundSource, ...]:

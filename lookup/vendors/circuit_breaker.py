@@ -33,11 +33,6 @@ class CircuitBreaker:
         return self.open_until is not None
 
     @property
-    def next_try_in_s(self) -> float:
-        """Seconds until a call may probe the vendor; 0 if one may now."""
-        return 0.0 if self.open_until is None else max(0.0, self.open_until - self._clock())
-
-    @property
     def refuses(self) -> bool:
         """Whether it admits no call: it is open, or half-open with its probe under way."""
         return self.open_until is not None and (bool(self._permits) or self._clock() < self.open_until)

@@ -210,9 +210,7 @@ def _sources(request: Request) -> Findings:
     for name, state in states.items():
         if state.pause is None:
             # A source that is failing is reported once, with its last failure.
-            if state.bound.breaker_is_open and not state.is_failing:
-                yield problem(f"Circuit breaker open: {name}")
-            elif state.check and (failure := state.check_failure) and not state.is_failing:
+            if state.check and (failure := state.check_failure) and not state.is_failing:
                 yield problem(f"The check of {name} failed {failure}", advice(state.check.result["outcome"], name))
             yield from _failing(name, state)
             yield from _slow(name, state)

@@ -3,6 +3,7 @@ schema that this version needs, and completes commits."""
 
 import logging
 import time
+from collections.abc import Callable
 
 from django.db import DatabaseError, InterfaceError
 from django.http import HttpResponse, JsonResponse
@@ -57,6 +58,8 @@ class Readiness:
 
 
 readiness = Readiness()
+#: Each returns one sentence about why this process is not ready, or None.
+process_checks: list[Callable[[], str | None]] = []
 
 
 async def schema_problem() -> str | None:
@@ -82,4 +85,4 @@ async def _problem() -> str | None:
         return "The database cannot be reached"
     if problem:
         log.warning("not ready: database: %s", problem)
-    return problem
+    return problem or next(filter(None, (check() for check in process_checks)), None)

@@ -16,7 +16,6 @@ register = template.Library()
 #: Name of a source's state (source_report) → its text and the type of its label.
 STATES = {
     "paused": ("paused", "warning"),
-    "breaker": ("circuit breaker open", "danger"),
     "failing": ("failing", "danger"),
     "check_failed": ("check failed", "danger"),
     "healthy": ("healthy", "success"),

@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
@@ -21,7 +22,7 @@ from phonebook.models import ImportBatch, ImportPart, ImportUpload
 
 MAX_BYTES = 20 * 2**20
 #: Of every part but the last: a slow connection sends it within BODY_TIMEOUT_S.
-PART_BYTES = 256 * 2**10
+PART_BYTES = settings.MAX_PART_BYTES
 #: A process whose heartbeat is older than this counts as killed.
 HEARTBEAT_TIMEOUT = timedelta(seconds=60)
 #: How long a file is kept that nobody imports.

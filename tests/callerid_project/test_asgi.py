@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from callerid_project import asgi, wsgi
+from callerid_project import asgi, page_handler
 from core import admission
 from tests.api import Integrator
 from tests.asgi import call
@@ -35,21 +35,21 @@ SEARCH = "/callerid/search"
 @pytest.fixture
 def _nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "searches", admission.Admission(most_running=0, most_waiting=0, max_wait_s=1))
-    monkeypatch.setattr(asgi, "MAX_PAGES", 0)
+    monkeypatch.setattr(page_handler, "MAX_PAGES", 0)
 
 
 @pytest.mark.parametrize("value", KEPT)
 def test_safe_content_types_are_unchanged(value: str) -> None:
-    assert wsgi.safe_content_type(value) == value
+    assert asgi.safe_content_type(value) == value
 
 
 @pytest.mark.parametrize("value", HOSTILE)
 def test_harmful_parameters_are_replaced(value: str) -> None:
-    assert wsgi.safe_content_type(value) == "application/json; charset=unsupported"
+    assert asgi.safe_content_type(value) == "application/json; charset=unsupported"
 
 
 def test_an_overlong_content_type_is_replaced() -> None:
-    assert wsgi.safe_content_type("application/json;" + "x" * 50_000) == "application/octet-stream"
+    assert asgi.safe_content_type("application/json;" + "x" * 50_000) == "application/octet-stream"
 
 
 @pytest.mark.parametrize("value", HOSTILE)

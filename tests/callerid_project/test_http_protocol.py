@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from callerid_project.http_protocol import MAX_HEADER_BYTES
+from callerid_project.http_protocol import MAX_BODY_PIECES, MAX_FRAMING_BYTES, MAX_HEADER_BYTES, MAX_HEADERS
 from tests.api import NUMBER
 from tests.load import create_tokens
-from tests.raw_http import Connection, request
+from tests.raw_http import Connection, chunk, request
 from tests.service import Service, serving
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
@@ -101,7 +101,7 @@ def test_endless_headers_get_431(service: Service, line: bytes) -> None:
         assert refusal(connection) == (431, "Request headers too large")
 
 
-def test_headers_of_almost_64_kib_are_accepted(service: Service) -> None:
+def test_headers_of_almost_32_kib_are_accepted(service: Service) -> None:
     with Connection(service.port) as connection:
         for _ in range(3):
             connection.send(request("/livez", None, "X-Long: " + "a" * (MAX_HEADER_BYTES - 1_000)))
@@ -117,37 +117,94 @@ def test_headers_that_do_not_arrive_get_408(impatient: Service, sent: bytes) -> 
         assert refusal(connection.send(sent or b"G")) == (408, "Request headers not received in time")
 
 
-def test_pipelined_requests_are_answered_in_order(service: Service) -> None:
-    sent = search(service)
+def test_too_many_headers_get_431(service: Service) -> None:
     with Connection(service.port) as connection:
-        connection.send(b"".join([sent, LIVEZ, sent, request("/docs"), sent, request("/nowhere")]))
-        answers = [connection.read() for _ in range(3)]
-        assert [answer.status for answer in answers] == [200, 200, 200]
-        assert answers[1].json() == {"status": "ok"}
-        assert [answers[n].json()["credits_remaining"] for n in (0, 2)] == [9_999, 9_998]
-        assert b"swagger" in connection.read().body
-        assert connection.read().json()["credits_remaining"] == 9_997
-        assert connection.read().status == 404
+        lines = [f"X-{n}: a" for n in range(MAX_HEADERS - 1)]  # and Host
+        assert connection.send(request("/livez", None, *lines)).read().status == 200
+        connection.send(request("/livez", None, *lines, "X-More: a"))
+        assert refusal(connection) == (431, "Too many request headers")
 
 
-@pytest.mark.parametrize("upgrade", ["h2c", "websocket"])
-def test_a_search_with_upgrade_is_refused(service: Service, upgrade: str) -> None:
-    """The server drops its body."""
-    lines = (f"Upgrade: {upgrade}", "Connection: Upgrade")
+CHUNKED = ("Transfer-Encoding: chunked",)
+
+
+def search_head(service: Service, *lines: str) -> tuple[bytes, bytes]:
+    """The headers of a search, and its body."""
     body = search(service).partition(b"\r\n\r\n")[2]
+    return request("/callerid/search", b"", *lines), body
+
+
+@pytest.mark.parametrize(
+    "trailer", [b"X-Forwarded-For: 192.0.2.9\r\n\r\n", b"Idempotency-Key: a\r\n\r\n", b"a:\r\n" * 5_000]
+)
+def test_trailers_are_refused(service: Service, trailer: bytes) -> None:
+    head, body = search_head(service, *CHUNKED)
     with Connection(service.port) as connection:
-        answer = connection.send(request("/callerid/search", body, *lines)).read()
-        assert (answer.status, answer.json()) == (400, {"detail": "Malformed JSON body"})
-        assert connection.is_closed()
+        connection.send(head + chunk(body) + b"0\r\n" + trailer)
+        assert refusal(connection) == (400, "Trailers are not accepted")
+
+
+TOO_MUCH = b"b" * (MAX_HEADER_BYTES + MAX_FRAMING_BYTES)
+
+
+@pytest.mark.parametrize("sent", [b"5;a=" + TOO_MUCH, b"0\r\na: " + TOO_MUCH, chunk(b" ") * MAX_BODY_PIECES])
+def test_what_surrounds_a_body_is_limited(service: Service, sent: bytes) -> None:
+    """Also where the parser calls nothing, because what it reads has no end."""
+    head, body = search_head(service, *CHUNKED)
+    with Connection(service.port) as connection:
+        connection.send(head + chunk(body) + sent)
+        assert refusal(connection) == (400, "Malformed HTTP request")
+
+
+def test_each_chunk_may_have_an_extension(service: Service) -> None:
+    head, body = search_head(service, *CHUNKED)
+    chunks = b"".join(b"1;a=%b\r\n%c\r\n" % (b"b" * 20, byte) for byte in body)
+    with Connection(service.port) as connection:
+        for _ in range(3):  # the limit is that of each request
+            assert connection.send(head + chunks + chunk(b"")).read().status == 200
+
+
+def test_the_connection_ends_after_a_pipelined_request(service: Service) -> None:
+    """The client sends again what had no response."""
+    sent = search(service)
+    for more in (sent, LIVEZ, b"\x16\x03\x01", b"x" * 100_000):
+        with Connection(service.port) as connection:
+            answer = connection.send(sent + more).read()
+            assert answer.status == 200
+            assert connection.is_closed()
+    with Connection(service.port) as connection:
+        assert connection.send(sent).read().json()["credits_remaining"] == 9_995
+
+
+def test_empty_lines_between_requests_are_ignored(service: Service) -> None:
+    with Connection(service.port) as connection:
+        for _ in range(3):
+            assert connection.send(b"\r\n" + LIVEZ + b"\r\n\r\n").read().status == 200
 
 
 @pytest.mark.parametrize("path", ["/livez", "/docs"])
 def test_other_paths_ignore_an_upgrade(service: Service, path: str) -> None:
-    """As the first request of `curl --http2`. The server reads nothing more from such a connection."""
+    """As the first request of `curl --http2`."""
     with Connection(service.port) as connection:
-        answer = connection.send(request(path, None, "Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings")).read()
-        assert (answer.status, answer.headers["connection"]) == (200, "close")
-        assert connection.is_closed()
+        for _ in range(2):
+            connection.send(request(path, None, "Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings"))
+            assert connection.read().status == 200
+
+
+@pytest.mark.parametrize("upgrade", ["h2c", "websocket"])
+@pytest.mark.parametrize("pieces", [1, 40])
+def test_a_search_with_upgrade_is_answered(service: Service, upgrade: str, pieces: int) -> None:
+    lines = (f"Upgrade: {upgrade}", "Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAEAAEAAAAIAAAAB")
+    body = search(service).partition(b"\r\n\r\n")[2]
+    with_length = request("/callerid/search", body, *lines)
+    chunked = request("/callerid/search", b"", *CHUNKED, *lines) + chunk(body) + chunk(b"")
+    with Connection(service.port) as connection:
+        for left, sent in enumerate([with_length, chunked] * 3, start=-5):
+            step = -(-len(sent) // pieces)
+            for at in range(0, len(sent), step):
+                connection.send(sent[at : at + step])
+            answer = connection.read()
+            assert (answer.status, answer.json().get("credits_remaining")) == (200, 9_994 - left)
 
 
 def test_header_names_with_underscores_are_dropped(service: Service) -> None:

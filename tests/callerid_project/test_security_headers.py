@@ -7,7 +7,7 @@ import pytest
 import requests
 from django.test import Client
 
-from callerid_project import announce, asgi
+from callerid_project import announce, page_handler
 from tests.api import Integrator
 from tests.asgi import call
 from tests.service import Service
@@ -61,7 +61,7 @@ def test_admin_pages_and_errors_get_the_admin_policy(admin_client: Client, clien
 
 
 def test_an_error_of_the_event_loop_has_the_strict_policy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asgi, "MAX_PAGES", 0)
+    monkeypatch.setattr(page_handler, "MAX_PAGES", 0)
     for answer in (call("/livez"), call("/livez", Host="elsewhere.test"), call("/docs")):
         assert answer.headers["content-security-policy"].count("'none'") == len(STRICT)
         assert answer.headers["referrer-policy"] == "same-origin"

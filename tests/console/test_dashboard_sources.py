@@ -10,7 +10,6 @@ from django.db import connection
 from django.test import Client
 
 from core.postgresql import server_log
-from lookup import search
 from lookup.models import SourcePause
 from lookup.search import RULES_SOURCE
 from monitoring.health import checks
@@ -165,14 +164,15 @@ def test_unused_and_no_longer_configured_sources_are_listed(admin_client: Client
 
 def test_state_of_each_source_is_shown(admin_client: Client, settings: Any) -> None:
     configure(settings, "Knows,RemoteKnows,RemoteFails")
-    guard = search.bound_sources("source_a")[2].guard
-    assert guard is not None
-    guard.breaker.failed(guard.breaker.admit(), open_now=True)
     count_calls("found", 1)
+    connector = "tests.connectors.RemoteFails"
+    count_calls("found", 1, connector=connector)
+    add_result("unavailable", seconds_ago=2_400, connector=connector)
+    add_result("breaker", seconds_ago=60, connector=connector)
     text = admin_client.get(URL).text
     rows = table(re.sub(r"\s+", " ", text), "Sources")
-    assert [row[-2] for row in rows][:3] == ["no calls", "healthy", "circuit breaker open"]
-    assert "Sources: unhealthy</a></strong> Circuit breaker open: tests.connectors.RemoteFails." in text
+    assert [row[-2] for row in rows][:3] == ["no calls", "healthy", "failing"]
+    assert "Source failing: tests.connectors.RemoteFails." in text
 
 
 # --- Service health ----------------------------------------------------------------------------------------------

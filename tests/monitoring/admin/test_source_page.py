@@ -16,7 +16,6 @@ from django.utils import timezone
 
 from core import write_buffer
 from lookup import source_actions
-from lookup.connectors import registry
 from lookup.models import SourceCheck, SourcePause
 from monitoring.models import Incident, SourceHour, SourceResult
 from monitoring.source_statistics import advice
@@ -151,17 +150,9 @@ def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> Non
     incident = Incident.objects.create(kind="source.failing", subject=REMOTE, title="Source failing", **began)
     assert state(admin_client) == f"failing Since 2026-03-09 13:20 UTC. {reason}"
     incident.delete()
-    guard = registry.get_source(REMOTE).guard
-    assert guard is not None
-    for _ in range(5):
-        permit = guard.breaker.admit()
-        assert permit is not None
-        guard.breaker.failed(permit)
-    stopped = "circuit breaker open Calls were stopped after repeated failures."
-    next_try = r"The next try is at 2026-03-09 14:2[01]:[0-9]{2} UTC\."
-    assert re.fullmatch(rf"{stopped} {next_try} {re.escape(reason)}", state(admin_client))
-    guard.breaker.open_until = 0.0
-    assert state(admin_client) == f"{stopped} The next search tries again. {reason}"
+    failed("breaker", seconds_ago=5)
+    stopped = "Circuit breakers stop calls after failures, and let one through from time to time."
+    assert state(admin_client) == f"failing {stopped} {reason}"
     SourcePause.objects.create(connector=REMOTE, reason="invoice", paused_by="olga", paused_at=NOW)
     assert state(admin_client) == "paused by an operator (olga) since 2026-03-09 14:20 UTC: invoice"
 

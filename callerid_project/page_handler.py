@@ -1,0 +1,149 @@
+"""Runs Django's pages in a few threads beside the event loop: the console, customers' pages, docs, static files.
+
+A thread is held while a page computes, or the next piece of a streamed response, and never by a client: sending is the
+event loop's. What a page holds until its response is closed (a place among the downloads, an open file) is given back
+when the client leaves, or is disconnected because it does not read (callerid_project.http_protocol, serve.py).
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from django.core.handlers.base import BaseHandler
+from django.core.signals import request_started
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+
+from callerid_project import middleware
+from core import metrics
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+PAGE_THREADS = 4
+#: Of pages that compute or wait for a thread: one more gets 503.
+MAX_PAGES = 64
+#: Pages count as not answered while one has waited for a thread for so long.
+STALLED_S = 30.0
+#: Of a response, sent at once.
+_PIECE_BYTES = 64 * 1024
+
+COMPUTING = metrics.Gauge("callerid_pages_computing", "Threads that compute a page, or a piece of a download.")
+WAITING = metrics.Gauge("callerid_pages_waiting", "Pages, and pieces of downloads, that wait for a thread.")
+LONGEST_WAIT = metrics.Gauge("callerid_pages_longest_wait_seconds", "How long the first of them has waited.")
+
+
+class PageHandler(BaseHandler):
+    """As Django's WSGIHandler, on an event loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.load_middleware()
+        self._threads = ThreadPoolExecutor(PAGE_THREADS, thread_name_prefix="page")
+        self._free = asyncio.Semaphore(PAGE_THREADS)
+        self._computing = 0
+        #: When each that waits for a thread began to (time.monotonic), oldest first.
+        self._waiting: dict[object, float] = {}
+        #: Pages that have no response yet.
+        self._open = 0
+        self._was_stalled = False
+        metrics.sampler(self.sample)
+
+    @property
+    def is_full(self) -> bool:
+        return self._open >= MAX_PAGES
+
+    @property
+    def longest_wait_s(self) -> float:
+        now = time.monotonic()
+        return now - min(list(self._waiting.values()), default=now)
+
+    @property
+    def problem(self) -> str | None:
+        """One sentence for /readyz."""
+        return "Pages are not answered: all their threads are in use" if self.longest_wait_s >= STALLED_S else None
+
+    async def respond(self, request: HttpRequest, scope: Any, receive: Any, send: Any) -> None:
+        """Compute the page and send it, unless the client has left."""
+        client = asyncio.ensure_future(_disconnected(receive))
+        self._open += 1
+        try:
+            response = await self._in_thread(lambda: self._response(request, scope), unless=client)
+        finally:
+            self._open -= 1
+        try:
+            if response is not None:
+                await self._send(request, response, client, send)
+        finally:
+            client.cancel()
+            if response is not None and not response.closed:
+                await self._in_thread(response.close)
+
+    def _response(self, request: HttpRequest, scope: Any) -> HttpResponseBase:
+        request_started.send(sender=self.__class__, scope=scope)
+        response = self.get_response(request)
+        if not response.streaming:
+            response.close()  # in the thread whose database connection it used
+        return response
+
+    async def _send(
+        self, request: HttpRequest, response: HttpResponseBase, client: "asyncio.Future[None]", send: Any
+    ) -> None:
+        async def send_body(piece: bytes, more_body: bool = True) -> None:
+            await send({"type": "http.response.body", "body": piece, "more_body": more_body})
+
+        cookies = [(b"set-cookie", cookie.OutputString().encode()) for cookie in response.cookies.values()]
+        headers = [*middleware.encoded(response), *cookies]
+        await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+        if isinstance(response, HttpResponse):
+            await send_body(response.content, more_body=False)
+            return
+        if request.method != "HEAD":
+            content = iter(response)  # type: ignore[call-overload]
+            while piece := await self._in_thread(lambda: _piece(content), unless=client):
+                await send_body(piece)
+        await send_body(b"", more_body=False)
+
+    async def _in_thread(self, function: Callable[[], T], *, unless: "asyncio.Future[None] | None" = None) -> T | None:
+        """The result of `function`; None, and it does not run, if `unless` is done when a thread is free."""
+        waits = object()
+        self._waiting[waits] = time.monotonic()
+        try:
+            await self._free.acquire()
+        finally:
+            del self._waiting[waits]
+        self._computing += 1
+        try:
+            if unless is not None and unless.done():
+                return None
+            return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+        finally:
+            self._computing -= 1
+            self._free.release()
+
+    def sample(self) -> None:
+        COMPUTING.set(self._computing)
+        WAITING.set(len(self._waiting))
+        LONGEST_WAIT.set(self.longest_wait_s)
+        is_stalled = self.problem is not None
+        if is_stalled and not self._was_stalled:
+            log.error("pages are not answered: the first that waits for a thread has waited for %.0f s", STALLED_S)
+        self._was_stalled = is_stalled
+
+
+async def _disconnected(receive: Any) -> None:
+    """Returns when the client has left. The request's body was received."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _piece(content: Iterator[bytes]) -> bytes:
+    """The next parts of a response, of _PIECE_BYTES or somewhat more together; empty at the end."""
+    piece = bytearray()
+    for part in content:
+        piece += part
+        if len(piece) >= _PIECE_BYTES:
+            break
+    return bytes(piece)

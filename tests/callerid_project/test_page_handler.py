@@ -1,0 +1,242 @@
+"""Pages run in a few threads beside the event loop, which no client holds: one that hangs, or is not read, delays no
+search, no other page and no end of the process."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+
+from callerid_project import page_handler
+from callerid_project.page_handler import MAX_PAGES, PAGE_THREADS, PageHandler
+from tests.accounts.admin.test_ledger_export import download
+from tests.accounts.admin.test_ledger_export import service as with_a_long_ledger
+from tests.api import NUMBER
+from tests.load import create_tokens
+from tests.metrics import here, scrape
+from tests.raw_http import Connection, request
+from tests.service import Service, serving
+
+pytestmark = pytest.mark.once
+
+service = with_a_long_ledger
+SEARCHES = 10
+LARGE_FILE = "/static/drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js"
+
+
+def search_often(service: Service, key: str) -> None:
+    """All are answered, over one connection."""
+    body = json.dumps({"api_key": key, "query": NUMBER}).encode()
+    with Connection(service.port) as connection:
+        for _ in range(SEARCHES):
+            assert connection.send(request("/callerid/search", body)).read().status == 200
+        for path in ("/livez", "/readyz", "/metrics"):
+            assert connection.send(request(path)).read().status == 200
+
+
+def unread(service: Service, path: str) -> socket.socket:
+    """A connection with a small window that has sent requests for `path`, and reads nothing."""
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    peer.connect(("127.0.0.1", service.port))
+    peer.sendall(request(path) * 4)
+    return peer
+
+
+@pytest.mark.slow
+def test_responses_that_nobody_reads_hold_no_thread(service: Service) -> None:
+    (key,) = create_tokens(service, 1)
+    with ExitStack() as opened:
+        exports = [opened.enter_context(download(service)) for _ in range(PAGE_THREADS + 1)]
+        for export in exports:
+            assert export.read(100).startswith(b"row,time,")
+        for _ in range(MAX_PAGES + 1):
+            opened.enter_context(unread(service, LARGE_FILE))
+        for path in ("/docs", "/schema", "/admin/login/", LARGE_FILE):
+            assert requests.get(service.url + path, timeout=30).status_code == 200
+        search_often(service, key)
+        while exports[0].read(2**20):
+            pass
+        assert service.stop() == 0
+
+
+@pytest.mark.slow
+def test_clients_that_leave_hold_no_thread(service: Service) -> None:
+    for _ in range(4):
+        for _ in range(PAGE_THREADS + 1):
+            unread(service, LARGE_FILE).close()
+        assert requests.get(f"{service.url}/docs", timeout=30).status_code == 200
+    figures = scrape(service.url)
+    assert figures.of("callerid_pages_waiting") == 0
+    assert figures.of("callerid_pages_longest_wait_seconds") == 0
+
+
+@pytest.mark.slow
+def test_a_client_that_does_not_read_is_disconnected(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """By the kernel, and within a minute if it reads too little for that."""
+    shared, directory = tmp_path_factory.getbasetemp(), tmp_path_factory.mktemp("impatient")
+    with serving(directory, {}, shared=shared, module=("tests.impatient_server",)) as service, ExitStack() as opened:
+        for reads in (False, True):
+            peer = opened.enter_context(unread(service, LARGE_FILE))
+            while (connections := established(service.port)) and peer.getsockname()[1] in connections:
+                if reads:
+                    peer.recv(1)
+                time.sleep(0.1)
+
+
+def established(port: int) -> set[int]:
+    """The ports of the clients of this server whose connections it has not ended."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    ports = [(int(row[1].partition(":")[2], 16), int(row[2].partition(":")[2], 16)) for row in rows if row[3] == "01"]
+    return {client for server, client in ports if server == port}
+
+
+# --- The handler itself --------------------------------------------------------------------------------------------
+
+
+class Client:
+    """What an ASGI server passes to the application."""
+
+    def __init__(self, *, method: str = "GET") -> None:
+        self.scope = {"type": "http", "method": method}
+        self.request = HttpRequest()
+        self.request.method = method
+        self.left = asyncio.Event()
+        self.sent: list[dict[str, Any]] = []
+
+    async def receive(self) -> dict[str, Any]:
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+
+class Pages(PageHandler):
+    """Each page is computed when `free` is set. `page`: makes the response."""
+
+    def __init__(self, page: Callable[[], HttpResponse | StreamingHttpResponse] = HttpResponse) -> None:
+        super().__init__()
+        self.page, self.free, self.computed = page, threading.Event(), 0
+
+    def get_response(self, request: HttpRequest) -> Any:
+        assert self.free.wait(30)
+        self.computed += 1
+        return self.page()
+
+    def open(self, client: Client) -> asyncio.Task[None]:
+        return asyncio.ensure_future(self.respond(client.request, client.scope, client.receive, client.send))
+
+
+def run(check: Any) -> None:
+    asyncio.run(asyncio.wait_for(check, 60))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+def test_pages_wait_for_a_thread_up_to_a_limit(caplog: pytest.LogCaptureFixture) -> None:
+    async def check() -> None:
+        pages, clients = Pages(), [Client() for _ in range(MAX_PAGES)]
+        opened = [pages.open(client) for client in clients]
+        await until(lambda: pages.is_full)
+        pages.sample()
+        assert here().of("callerid_pages_computing") == PAGE_THREADS
+        assert here().of("callerid_pages_waiting") == MAX_PAGES - PAGE_THREADS
+        pages.free.set()
+        await asyncio.gather(*opened)
+        assert not pages.is_full
+        assert [client.sent[0]["status"] for client in clients] == [200] * MAX_PAGES
+
+    run(check())
+
+
+def test_a_page_whose_client_has_left_is_not_computed() -> None:
+    async def check() -> None:
+        pages, clients = Pages(), [Client() for _ in range(PAGE_THREADS + 20)]
+        opened = [pages.open(client) for client in clients]
+        await until(lambda: pages.longest_wait_s > 0)
+        for client in clients[PAGE_THREADS:]:
+            client.left.set()
+        pages.free.set()
+        await asyncio.gather(*opened)
+        assert pages.computed == PAGE_THREADS
+
+    run(check())
+
+
+def test_pages_that_are_not_answered_are_noticed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def check() -> None:
+        pages = Pages()
+        opened = [pages.open(Client()) for _ in range(PAGE_THREADS + 1)]
+        await until(lambda: pages.longest_wait_s > 0)
+        assert pages.problem is None
+        monkeypatch.setattr(page_handler, "STALLED_S", 0.0)
+        assert pages.problem == "Pages are not answered: all their threads are in use"
+        for _ in range(2):
+            pages.sample()
+        pages.free.set()
+        await asyncio.gather(*opened)
+        monkeypatch.setattr(page_handler, "STALLED_S", 30.0)
+        assert pages.problem is None
+
+    run(check())
+    assert [record.levelname for record in caplog.records if "pages are not answered" in record.message] == ["ERROR"]
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_download_ends_with_its_client_and_is_closed(leaves: bool) -> None:
+    async def check() -> None:
+        client, closed, parts = Client(), threading.Event(), []
+
+        def content() -> Iterator[bytes]:
+            for n in range(100):
+                if leaves and n == 50:
+                    asyncio.run_coroutine_threadsafe(leave(), loop).result()
+                parts.append(n)
+                yield b"x" * 40_000
+
+        async def leave() -> None:
+            client.left.set()
+            await asyncio.sleep(0)
+
+        def page() -> StreamingHttpResponse:
+            response = StreamingHttpResponse(content())
+            response._resource_closers.append(closed.set)  # type: ignore[attr-defined]
+            return response
+
+        loop, pages = asyncio.get_running_loop(), Pages(page)
+        pages.free.set()
+        await pages.open(client)
+        assert closed.is_set()
+        assert len(parts) == (52 if leaves else 100)
+        assert len(client.body) == len(parts) * 40_000
+        assert client.sent[-1].get("more_body", False) is False
+
+    run(check())
+
+
+def test_head_of_a_download_reads_nothing_of_it() -> None:
+    async def check() -> None:
+        client, pages = Client(method="HEAD"), Pages(lambda: StreamingHttpResponse(iter([b"a"])))
+        pages.free.set()
+        await pages.open(client)
+        assert (client.sent[0]["status"], client.body) == (200, b"")
+
+    run(check())
