@@ -49,7 +49,7 @@ SEARCH_URLS = frozenset(path.encode() for path, match in LOOP_VIEWS.items() if m
 #: What handles pages; None if this process has none.
 pages = PageHandler() if settings.SERVE != "search" else None
 if pages is not None:
-    probes.process_checks.append(lambda: pages.problem)
+    probes.process_checks.append(pages.problem)
 
 #: By default the garbage collector runs after some hundred new objects, and regularly looks at all there are. With
 #: thousands of connections that takes a fifth of a second each time. Searches leave it nothing to find; pages do.

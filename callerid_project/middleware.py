@@ -145,7 +145,7 @@ def loop_headers(is_secure: bool) -> tuple[tuple[bytes, bytes], ...]:
     return encoded(response)
 
 
-def encoded(response: HttpResponse) -> tuple[tuple[bytes, bytes], ...]:
+def encoded(response: HttpResponseBase) -> tuple[tuple[bytes, bytes], ...]:
     """The headers as ASGI sends them."""
     return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items())
 

@@ -60,7 +60,6 @@ class PageHandler(BaseHandler):
         now = time.monotonic()
         return now - min(list(self._waiting.values()), default=now)
 
-    @property
     def problem(self) -> str | None:
         """One sentence for /readyz."""
         return "Pages are not answered: all their threads are in use" if self.longest_wait_s >= STALLED_S else None
@@ -101,7 +100,7 @@ class PageHandler(BaseHandler):
             await send_body(response.content, more_body=False)
             return
         if request.method != "HEAD":
-            content = iter(response)  # type: ignore[call-overload]
+            content = iter(response)
             while piece := await self._in_thread(lambda: _piece(content), unless=client):
                 await send_body(piece)
         await send_body(b"", more_body=False)
@@ -127,7 +126,7 @@ class PageHandler(BaseHandler):
         COMPUTING.set(self._computing)
         WAITING.set(len(self._waiting))
         LONGEST_WAIT.set(self.longest_wait_s)
-        is_stalled = self.problem is not None
+        is_stalled = self.problem() is not None
         if is_stalled and not self._was_stalled:
             log.error("pages are not answered: the first that waits for a thread has waited for %.0f s", STALLED_S)
         self._was_stalled = is_stalled

@@ -1,9 +1,8 @@
 """The service with short time limits of HTTP: `python -m tests.impatient_server`."""
 
-from callerid_project import http_protocol, serve
+from callerid_project import http_protocol
+from callerid_project.serve import main
 
 if __name__ == "__main__":
     http_protocol.HEADER_TIMEOUT_S = 0.5
-    http_protocol.WRITE_TIMEOUT_S = 3.0
-    serve.UNREAD_TIMEOUT_S = 1
-    serve.main()
+    main()

@@ -1,6 +1,7 @@
 """Outside the API, large bodies and files are rejected before they are read or stored, without a login."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -63,7 +64,7 @@ def test_a_longer_body_reaches_no_page_without_a_login(db: None, path: str) -> N
 def test_longer_bodies_need_a_login(admin_client: Client, content_type: str, size: int, status: int) -> None:
     cookies = "; ".join(f"{name}={cookie.value}" for name, cookie in admin_client.cookies.items())
     fields = {"Cookie": f"{cookies}; {CSRF_COOKIE}", "X-CSRFToken": "x" * 32, "Content-Type": content_type}
-    sent = {name.replace("-", "_"): value for name, value in fields.items()}
+    sent: dict[str, Any] = {name.replace("-", "_"): value for name, value in fields.items()}
     body = b"&".join([b"x" * 999] * (size // 1000)).ljust(size, b"&")
     assert call("/admin/nowhere/", body, **sent).status == status
     assert call("/admin/nowhere/", body, **sent | {"Cookie": CSRF_COOKIE}).status == 413

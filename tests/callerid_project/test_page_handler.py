@@ -5,17 +5,17 @@ import asyncio
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+import uvicorn
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
-from callerid_project import page_handler
+from callerid_project import http_protocol, page_handler, serve
+from callerid_project.http_protocol import LimitedProtocol
 from callerid_project.page_handler import MAX_PAGES, PAGE_THREADS, PageHandler
 from tests.accounts.admin.test_ledger_export import download
 from tests.accounts.admin.test_ledger_export import service as with_a_long_ledger
@@ -23,7 +23,7 @@ from tests.api import NUMBER
 from tests.load import create_tokens
 from tests.metrics import here, scrape
 from tests.raw_http import Connection, request
-from tests.service import Service, serving
+from tests.service import Service
 
 pytestmark = pytest.mark.once
 
@@ -79,24 +79,36 @@ def test_clients_that_leave_hold_no_thread(service: Service) -> None:
     assert figures.of("callerid_pages_longest_wait_seconds") == 0
 
 
-@pytest.mark.slow
-def test_a_client_that_does_not_read_is_disconnected(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """By the kernel, and within a minute if it reads too little for that."""
-    shared, directory = tmp_path_factory.getbasetemp(), tmp_path_factory.mktemp("impatient")
-    with serving(directory, {}, shared=shared, module=("tests.impatient_server",)) as service, ExitStack() as opened:
-        for reads in (False, True):
-            peer = opened.enter_context(unread(service, LARGE_FILE))
-            while (connections := established(service.port)) and peer.getsockname()[1] in connections:
-                if reads:
-                    peer.recv(1)
-                time.sleep(0.1)
+@pytest.mark.parametrize("reads", [False, True], ids=["reads nothing", "reads little"])
+def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch, reads: bool) -> None:
+    """By the kernel if it reads nothing, otherwise by the server."""
 
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        gone = asyncio.ensure_future(receive())
+        while not gone.done():
+            await send({"type": "http.response.body", "body": b"x" * 65_536, "more_body": True})
+        ended.set()
 
-def established(port: int) -> set[int]:
-    """The ports of the clients of this server whose connections it has not ended."""
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    ports = [(int(row[1].partition(":")[2], 16), int(row[2].partition(":")[2], 16)) for row in rows if row[3] == "01"]
-    return {client for server, client in ports if server == port}
+    async def check() -> None:
+        config = uvicorn.Config(application, http=LimitedProtocol, lifespan="off", log_config=None, loop="uvloop")
+        server, bound = uvicorn.Server(config), serve.bind("127.0.0.1", 0)
+        running = asyncio.ensure_future(server.serve(sockets=[bound]))
+        await until(lambda: server.started)
+        reader, writer = await asyncio.open_connection("127.0.0.1", bound.getsockname()[1], limit=1)
+        writer.write(request("/"))
+        while not ended.is_set():
+            if reads:
+                await reader.read(1)
+            await asyncio.sleep(0.05)
+        writer.close()
+        server.should_exit = True
+        await running
+
+    ended = asyncio.Event()
+    monkeypatch.setattr(serve, "UNREAD_TIMEOUT_S", 30 if reads else 1)
+    monkeypatch.setattr(http_protocol, "WRITE_TIMEOUT_S", 1.0 if reads else 30.0)
+    run(check())
 
 
 # --- The handler itself --------------------------------------------------------------------------------------------
@@ -186,15 +198,15 @@ def test_pages_that_are_not_answered_are_noticed(
         pages = Pages()
         opened = [pages.open(Client()) for _ in range(PAGE_THREADS + 1)]
         await until(lambda: pages.longest_wait_s > 0)
-        assert pages.problem is None
+        assert pages.problem() is None
         monkeypatch.setattr(page_handler, "STALLED_S", 0.0)
-        assert pages.problem == "Pages are not answered: all their threads are in use"
+        assert pages.problem() == "Pages are not answered: all their threads are in use"
         for _ in range(2):
             pages.sample()
         pages.free.set()
         await asyncio.gather(*opened)
         monkeypatch.setattr(page_handler, "STALLED_S", 30.0)
-        assert pages.problem is None
+        assert pages.problem() is None
 
     run(check())
     assert [record.levelname for record in caplog.records if "pages are not answered" in record.message] == ["ERROR"]
@@ -203,7 +215,7 @@ def test_pages_that_are_not_answered_are_noticed(
 @pytest.mark.parametrize("leaves", [True, False])
 def test_a_download_ends_with_its_client_and_is_closed(leaves: bool) -> None:
     async def check() -> None:
-        client, closed, parts = Client(), threading.Event(), []
+        client, closed, parts = Client(), threading.Event(), list[int]()
 
         def content() -> Iterator[bytes]:
             for n in range(100):

@@ -131,12 +131,3 @@ def test_response_without_answer_only_counts_as_a_probe(breaker: CircuitBreaker,
     clock.now += OPEN_S
     breaker.responded(admitted(breaker))
     assert not breaker.is_open
-
-
-def test_next_try_is_when_the_breaker_half_opens(breaker: CircuitBreaker, clock: Clock) -> None:
-    assert breaker.next_try_in_s == 0
-    breaker.failed(admitted(breaker), open_now=True)
-    clock.now += 10
-    assert breaker.next_try_in_s == OPEN_S - 10
-    clock.now += OPEN_S
-    assert breaker.next_try_in_s == 0
