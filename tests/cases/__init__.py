@@ -1,0 +1,1 @@
+"""Situations that people reported in public, rebuilt as small inputs: README.md."""

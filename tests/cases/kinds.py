@@ -1,0 +1,48 @@
+"""What is done with a case, by its kind, and compared with its right result. README.md lists the kinds."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client, RequestFactory
+
+from callerid_project.environment import Environment
+from core import throttling
+
+
+@dataclass(frozen=True)
+class Case:
+    """`data`: what case.toml has for its kind; a kind takes out what it uses."""
+
+    folder: Path
+    kind: str
+    data: dict[str, Any]
+
+    @classmethod
+    def load(cls, folder: Path) -> "Case":
+        """Raises KeyError if case.toml does not say where the case comes from."""
+        data = tomllib.loads((folder / "case.toml").read_text(encoding="utf-8"))
+        if not (data.pop("sources") and data.pop("situation")):
+            raise KeyError(f"{folder.name}: sources and situation")
+        return cls(folder, data.pop("kind"), data)
+
+
+def forwarded_address(case: Case, settings: Any) -> None:
+    settings.TRUSTED_PROXIES = case.data.pop("trusted_proxies")
+    expected = case.data.pop("client")
+    assert {sent: _client_address(sent) for sent in expected} == expected
+
+
+def _client_address(forwarded: str) -> str:
+    request = RequestFactory().get("/", REMOTE_ADDR="10.0.0.4", HTTP_X_FORWARDED_FOR=forwarded)
+    address = throttling.client_address(request)
+    return "unreadable" if address == throttling.UNKNOWN_ADDRESS else address
+
+
+def allowed_hosts(case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALLOWED_HOSTS", case.data.pop("allowed_hosts"))
+    settings.ALLOWED_HOSTS = Environment().words("ALLOWED_HOSTS", [])
+    expected = case.data.pop("status")
+    assert {host: Client().get("/livez", headers={"Host": host}).status_code for host in expected} == expected
