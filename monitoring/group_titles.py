@@ -22,6 +22,7 @@ _CONDITIONS = {
     "searches.failing": "searches fail",
     "redis.unavailable": "Redis is unavailable",
     "audit.failed": "balances and the ledger disagree",
+    "client_address.unreadable": "client addresses cannot be read",
 }
 TOKEN_KINDS = tuple(kind for kind in _SUBJECTS if kind.startswith("token."))
 

@@ -58,7 +58,7 @@ def _proxy(request: Request) -> Findings:
     trusted = settings.TRUSTED_PROXIES
     forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "") if request else ""
     hops = len([hop for hop in forwarded.split(",") if hop.strip()])
-    if trusted == 0 and proxies.monitor.seen:
+    if trusted == 0 and proxies.monitor.untrusted:
         yield problem(
             "X-Forwarded-For was received, but TRUSTED_PROXIES is 0. Set it to the number of proxies; until then all "
             "clients share the proxy's rate limits. If there is no proxy, a client sent the header and it was ignored."
@@ -129,6 +129,16 @@ def _clocks(request: Request) -> Findings:
         yield (
             "No other clock is used." if ahead_s is None else f"PostgreSQL differs from this host by {ahead_s:+.2f} s."
         )
+
+
+@check("Client addresses")
+def _client_addresses(request: Request) -> Findings:
+    """Whether any process cannot read what a trusted proxy writes. The dashboard shows the alert itself."""
+    found = list(incidents.open_incidents().filter(kind=proxies.KIND))
+    for each in found:
+        yield problem(f"{each.title}. {each.summary}", each.hint)
+    if not found:
+        yield "All that proxies report can be read."
 
 
 # --- Sources and their data -------------------------------------------------------------------------------------------
