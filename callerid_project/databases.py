@@ -56,7 +56,7 @@ def postgresql(database: dict[str, Any], *, serving: bool, prepare: bool) -> dic
     if not database:
         raise ImproperlyConfigured(
             "DATABASE_URL must be postgres://user:password@host:5432/name, with special characters of the password "
-            "percent-encoded (%40 is @)."
+            "percent-encoded (%40 is @) and IPv6 addresses in brackets."
         )
     options = {
         # A server that no longer responds is detected within seconds (TCP keepalive), not the system's minutes.

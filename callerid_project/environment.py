@@ -1,6 +1,7 @@
 """Reads settings from environment variables. Raises ImproperlyConfigured, which says what to write instead."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -12,6 +13,7 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 from django.core.validators import validate_email
 
+from callerid_project import hosts
 from core import redis_sentinel, webhooks
 
 
@@ -30,10 +32,24 @@ class Environment(environ.Env):
                 raise ValueError
             return value
 
-    def words(self, name: str, default: list[str]) -> list[str]:
+    def items(self, name: str) -> list[str]:
+        """What is between commas, where an item may contain spaces."""
         # django-environ's list would take a leading `$` of a key for a reference to another variable.
+        return [item.strip() for item in self.text(name).split(",") if item.strip()]
+
+    def words(self, name: str, default: list[str]) -> list[str]:
+        """What is between commas or spaces, which programs such as `hostname -i` write."""
         given = self.ENVIRON.get(name)
-        return default if given is None else [item.strip() for item in given.split(",") if item.strip()]
+        return default if given is None else given.replace(",", " ").split()
+
+    def hosts(self, name: str, default: list[str]) -> list[str]:
+        try:
+            return hosts.read(self.text(name)) or default
+        except ValueError as error:
+            raise ImproperlyConfigured(
+                f"{name} must be names and addresses, separated by commas: {name}=callerid.example.com,[2001:db8::7]. "
+                f"No Host header can match {error}."
+            ) from None
 
     def networks(self, name: str, default: list[str]) -> list[IPv4Network | IPv6Network]:
         with _must_be(name, f"networks, separated by commas: {name}=10.0.0.0/8,2001:db8::/32."):
@@ -76,7 +92,7 @@ class Environment(environ.Env):
     def prices(self, name: str) -> dict[str, Decimal]:
         """'0.008' → {'*': 0.008}; 'twilio=0.008, trestle=0.07' → a price for each of these sources."""
         found = {}
-        for item in self.words(name, []):
+        for item in self.items(name):
             source, _, amount = item.rpartition("=")
             with _must_be(name, f"a price, or prices by source: {name}=twilio=0.008,trestle=0.07"):
                 found[source.strip() or "*"] = _price(amount)
@@ -154,7 +170,9 @@ class Environment(environ.Env):
             options = conninfo_to_dict(url)
         except (ProgrammingError, UnicodeError):
             return {}
-        if not options.keys() & {"dbname", "service"}:
+        # An IPv6 address without brackets: libpq takes it for a host with a port, and refuses that when it connects.
+        bare_ipv6 = not re.fullmatch("[0-9,]*", str(options.get("port", "")))
+        if bare_ipv6 or not options.keys() & {"dbname", "service"}:
             return {}
         names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
         return {django: options.pop(libpq, "") for django, libpq in names.items()} | {"OPTIONS": options}

@@ -21,18 +21,21 @@ UNREAD_TIMEOUT_S = 15
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket of this address that does not listen yet: connections are refused until the service has started. Exits
-    with one sentence if that is impossible."""
+    """A socket of this address that does not listen yet: connections are refused until the service has started. `::`:
+    of all addresses, IPv4 and IPv6. Exits with one sentence if that is impossible."""
+    host = host.strip("[]")
+    if host == "::" and not socket.has_dualstack_ipv6():
+        host = "0.0.0.0"  # noqa: S104  (IPv6 is switched off here)
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError:
-        sys.exit(f"HOST={host} is not an address of this machine, for example HOST=127.0.0.1.")
+        sys.exit(f"HOST={host} is not an address of this machine, for example HOST=127.0.0.1, or HOST=:: for all.")
     family, kind, protocol, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
     bound = socket.socket(family, kind, protocol)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # inherited by every connection
             bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_TIMEOUT_S * 1000)
         bound.bind(address)

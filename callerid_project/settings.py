@@ -39,7 +39,7 @@ SERVING = env.flag("CALLERID_SERVING", False)
 SERVE = env.choice("SERVE", "all", "search", "console")
 # A search instance, for the file look-ups of an instance that answers no searches.
 SEARCH_URL = env.origin("SEARCH_URL")
-HOST = env.str("HOST", "127.0.0.1")
+HOST = env.str("HOST", "127.0.0.1").strip("[]")
 PORT = env.number("PORT", 8000, most=65_535)
 MAX_RUNNING_SEARCHES = env.number("MAX_RUNNING_SEARCHES", 32, most=10_000)
 MAX_WAITING_SEARCHES = env.number("MAX_WAITING_SEARCHES", 256, least=0, most=100_000)
@@ -57,15 +57,15 @@ else:
 SECRET_KEY = _keys["SECRET_KEY"]
 JWT_SIGNING_KEY = _keys["JWT_SIGNING_KEY"]
 NUMBER_HASH_KEY = _keys["NUMBER_HASH_KEY"]
-JWT_PREVIOUS_KEYS = env.words("JWT_PREVIOUS_KEYS", [])
+JWT_PREVIOUS_KEYS = env.items("JWT_PREVIOUS_KEYS")
 keys.require_strong(_keys, JWT_PREVIOUS_KEYS)
 
 # HOST as it appears in a URL on this machine, which cannot connect to a wildcard address everywhere.
-URL_HOST = "127.0.0.1" if HOST in ("0.0.0.0", "::", "[::]") else HOST  # noqa: S104
+URL_HOST = "127.0.0.1" if HOST in ("0.0.0.0", "::") else HOST  # noqa: S104
 if ":" in URL_HOST:
-    URL_HOST = f"[{URL_HOST.strip('[]')}]"
+    URL_HOST = f"[{URL_HOST}]"
 # A leading '.' includes subdomains. '*' accepts every Host header, so it is never a default.
-ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", list(dict.fromkeys(["localhost", "127.0.0.1", "[::1]", URL_HOST])))
+ALLOWED_HOSTS = env.hosts("ALLOWED_HOSTS", list(dict.fromkeys(["localhost", "127.0.0.1", "[::1]", URL_HOST])))
 TRUSTED_PROXIES = env.number("TRUSTED_PROXIES", 0, least=0, most=100)
 METRICS_NETWORKS = env.networks("METRICS_NETWORKS", ["127.0.0.0/8", "::1/128"])
 ADMIN_PATH = env.str("ADMIN_PATH", "admin").strip().strip("/")

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 _URL = re.compile(
     r"sentinel(?P<tls>s?)://((?P<auth>[^/?#]*)@)?(?P<hosts>[^/?#@]+)/(?P<name>[^/?#]+)/?(?P<db>[0-9]*)(\?(?P<query>[^#]*))?"
 )
-_HOST = re.compile(r"([^][:,]+|\[[0-9A-Fa-f:.]+\])(?P<port>:[1-9][0-9]{0,4})?")
+_HOST = re.compile(r"([^][:,\s]+|\[[0-9A-Fa-f:.]+\])(?P<port>:[1-9][0-9]{0,4})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def parse(url: str) -> Master | None:
     other parameters are those of redis-py, for both.
     """
     match = _URL.fullmatch(url)
-    hosts = [_HOST.fullmatch(host) for host in match["hosts"].split(",")] if match else [None]
+    hosts = [_HOST.fullmatch(host.strip()) for host in match["hosts"].split(",")] if match else [None]
     if not (match and all(hosts)):
         return None
     scheme = f"redis{match['tls']}"

@@ -4,9 +4,14 @@ import http.client
 import os
 import sys
 
+from callerid_project import hosts
+
+listening = os.environ.get("HOST", "").strip("[]")
+address = "127.0.0.1" if listening in ("", "0.0.0.0", "::") else listening  # noqa: S104
 # /livez checks the Host header like every other path.
-host = (os.environ.get("ALLOWED_HOSTS") or "localhost").split(",")[0].strip().lstrip(".").replace("*", "localhost")
-connection = http.client.HTTPConnection("127.0.0.1", int(os.environ.get("PORT") or 8000), timeout=4)
+accepted = hosts.read(os.environ.get("ALLOWED_HOSTS", "")) or ["localhost"]
+host = accepted[0].lstrip(".").replace("*", "localhost")
+connection = http.client.HTTPConnection(address, int(os.environ.get("PORT") or 8000), timeout=4)
 try:
     connection.request("GET", "/livez", headers={"Host": host})
     sys.exit(connection.getresponse().status != http.HTTPStatus.OK)

@@ -67,6 +67,7 @@ def manage(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.Co
                 "postgres://u:hunter2%ff@h/db",
                 "postgres://u:hunter2@h",
                 "host=h dbname=db password=hunter2",
+                "postgres://u:hunter2@fd00::5:5432/db",
             )
         ),
         ({"MAX_RUNNING_SEARCHES": "0"}, "MAX_RUNNING_SEARCHES must be a whole number from 1"),
@@ -97,6 +98,8 @@ def manage(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.Co
         ({"CHARGE_EMPTY": "maybe"}, "CHARGE_EMPTY"),
         ({"REDIS_URL": "localhost:6379"}, "redis://"),
         ({"REDIS_URL": "redis://h:abc"}, "redis://"),
+        ({"REDIS_URL": "redis://fd00::5:6379/0"}, "redis://"),
+        ({"REDIS_URL": "sentinel://s1:26379 s2:26379/mymaster/0"}, "sentinel://:password@host1"),
         ({"REDIS_URL": "sentinel://:hunter2@s1,s2:abc/mymaster/0"}, "sentinel://:password@host1"),
         ({"REDIS_URL": "sentinel://s1:26379"}, "sentinel://:password@host1"),
         ({"CALLERID_DATA_DIR": "~nobody-here/x"}, "CALLERID_DATA_DIR"),
@@ -278,14 +281,34 @@ def test_prices_apply_to_all_sources_or_to_each(
 
 
 def test_lists_may_contain_blanks_and_empty_means_unset(tmp_path: Path) -> None:
-    keys = [f"${'p' * 39}", "q" * 40]
+    keys = [f"${'p' * 39}", "q q" * 20]
     settings = load(tmp_path, ALLOWED_HOSTS="a.test, b.test,", JWT_PREVIOUS_KEYS=", ".join(keys), PORT="")
     assert (["a.test", "b.test"], keys, 8000) == (settings.ALLOWED_HOSTS, settings.JWT_PREVIOUS_KEYS, settings.PORT)
 
 
+def test_a_space_separates_as_a_comma_does(tmp_path: Path) -> None:
+    settings = load(
+        tmp_path,
+        METRICS_NETWORKS="10.0.0.0/8 2001:db8::/32\t::1",
+        REFRESH_SOURCES="ftc fcc",
+        ADDRESS_BOOKS="office\nsales",
+        ALERT_EMAILS="ops@example.org desk@example.org",
+        EMAIL_URL="smtp://localhost:25",
+        EMAIL_FROM="callerid@example.org",
+    )
+    assert [str(network) for network in settings.METRICS_NETWORKS] == ["10.0.0.0/8", "2001:db8::/32", "::1/128"]
+    assert settings.REFRESH_SOURCES == ["ftc", "fcc"]
+    assert settings.ADDRESS_BOOKS == ["office", "sales"]
+    assert settings.ALERT_EMAILS == ["ops@example.org", "desk@example.org"]
+
+
 @pytest.mark.parametrize(
     ("host", "added"),
-    [("192.0.2.7", ["192.0.2.7"]), ("2001:db8::1", ["[2001:db8::1]"]), ("0.0.0.0", []), ("::", []), ("localhost", [])],
+    [
+        ("192.0.2.7", ["192.0.2.7"]),
+        *((host, ["[2001:db8::1]"]) for host in ("2001:db8::1", "[2001:db8::1]")),
+        *((host, []) for host in ("0.0.0.0", "::", "[::]", "localhost")),
+    ],
 )
 def test_the_listening_address_is_an_allowed_host(tmp_path: Path, host: str, added: list[str]) -> None:
     assert load(tmp_path, HOST=host).ALLOWED_HOSTS[3:] == added

@@ -1,11 +1,13 @@
 """What is done with a case, by its kind, and compared with its right result. README.md lists the kinds."""
 
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.test import Client, RequestFactory
 
 from callerid_project.environment import Environment
@@ -43,6 +45,10 @@ def _client_address(forwarded: str) -> str:
 
 def allowed_hosts(case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALLOWED_HOSTS", case.data.pop("allowed_hosts"))
-    settings.ALLOWED_HOSTS = Environment().words("ALLOWED_HOSTS", [])
+    if refused := case.data.pop("refused", None):
+        with pytest.raises(ImproperlyConfigured, match=re.escape(refused)):
+            Environment().hosts("ALLOWED_HOSTS", [])
+        return
+    settings.ALLOWED_HOSTS = Environment().hosts("ALLOWED_HOSTS", [])
     expected = case.data.pop("status")
     assert {host: Client().get("/livez", headers={"Host": host}).status_code for host in expected} == expected

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.once
 
 
 def test_urls_name_sentinels_master_and_passwords() -> None:
-    assert redis_sentinel.parse("sentinel://s1,s2:5000/mymaster") == Master(
+    assert redis_sentinel.parse("sentinel://s1, s2:5000/mymaster") == Master(
         "mymaster", "redis://@/?", ("redis://s1:26379?", "redis://s2:5000?")
     )
     url = "sentinels://user:p%40ss@s1:1,[::1]/main/3?ssl_ca_certs=/etc/ca.pem&sentinel_password=a%2Fb"

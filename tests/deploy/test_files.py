@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from callerid_project import settings
+from callerid_project import hosts, settings
 from tests import plugin
 from tests.deploy.installation import example_settings
 from tests.servers import Unavailable, required
@@ -164,6 +164,18 @@ def test_compose_mounts_what_exists_and_scrapes_each_instance() -> None:
     assert services[name]["command"][-1] == (
         f'ALLOWED_HOSTS="$$ALLOWED_HOSTS,$$(hostname -i)" exec {runs} {" ".join(arguments)}'
     )
+
+
+def test_probes_reach_a_pod_by_the_address_of_each_family() -> None:
+    (deployment,) = [each for each in objects() if each["kind"] == "Deployment"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    names = [each["name"] for each in container["env"]]
+    variables = {each["name"]: each for each in container["env"]}
+    assert variables["POD_IPS"]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIPs"
+    assert names.index("POD_IPS") < names.index("ALLOWED_HOSTS")  # or it is not expanded
+    value = variables["ALLOWED_HOSTS"]["value"].replace("$(POD_IPS)", "fd00:10:244::5,10.244.1.5")
+    assert hosts.read(value)[1:] == ["[fd00:10:244::5]", "10.244.1.5"]
+    assert " HOST=:: " in (DEPLOY / "docker" / "Dockerfile").read_text()
 
 
 def test_a_pod_stops_within_its_grace_period() -> None:

@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import urllib3
 from tests import plugin
 from tests.deploy.installation import NAME, PORT, Installation
 from tests.reliability import LONG
+from tests.service import Service
 
 pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.reliability]
 
@@ -180,6 +182,20 @@ def test_no_request_fails_during_a_rolling_restart(installed: Installation, key:
     results: list[Future[urllib3.BaseHTTPResponse]] = sent
     assert Counter(each.result().status for each in results) == {200: len(results)}
     assert_charged_once(installed)
+
+
+def test_ssh_gets_an_ipv6_host_without_brackets(serve: Callable[..., Service], tmp_path: Path) -> None:
+    service = serve(HOST="::")
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\necho "$@" >"$0.arguments"\n')
+    ssh.chmod(0o755)
+    subprocess.run(
+        [ROLLING, "localhost", f"[::ffff:127.0.0.1]:{service.port}"],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        check=True,
+    )
+    said = (tmp_path / "ssh.arguments").read_text()
+    assert said == f"-o BatchMode=yes ::ffff:127.0.0.1 systemctl restart callerid@{service.port}\n"
 
 
 def test_a_rolling_restart_stops_at_the_first_failure(installed: Installation) -> None:
