@@ -6,11 +6,13 @@ imports only the standard library. With `announce` it prints where the service c
 
 import errno
 import os
+import resource
 import signal
 import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 #: libuv, which uvloop runs on, accepts one connection of a descriptor in each turn of the loop. With several
@@ -48,11 +50,22 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
+def raise_descriptor_limit() -> None:
+    """Allow this process as many files and connections as its hard limit does. The soft one is often 1,024, for
+    programs that use select(), which nothing here does."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    for limit in (hard, 10_240):  # macOS refuses more than the latter, although its hard limit is infinite
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            return
+
+
 def main() -> None:
     port = _whole_number("PORT", 8000, most=65535)
     bound = bind(os.environ.get("HOST") or "127.0.0.1", port)
     if sys.argv[1:] == ["check"]:
         return
+    raise_descriptor_limit()
     import uvicorn
     from django.core.exceptions import ImproperlyConfigured
 
@@ -69,7 +82,7 @@ def main() -> None:
         proxy_headers=False,  # TRUSTED_PROXIES counts
         server_header=False,
         backlog=2048,
-        timeout_keep_alive=75,
+        timeout_keep_alive=_whole_number("KEEP_ALIVE_S", 620, most=86_400),
         timeout_graceful_shutdown=_whole_number("STOP_TIMEOUT_S", 5, most=3600),
     )
     server = uvicorn.Server(config)

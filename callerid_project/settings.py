@@ -44,6 +44,8 @@ PORT = env.number("PORT", 8000, most=65_535)
 MAX_RUNNING_SEARCHES = env.number("MAX_RUNNING_SEARCHES", 32, most=10_000)
 MAX_WAITING_SEARCHES = env.number("MAX_WAITING_SEARCHES", 256, least=0, most=100_000)
 BODY_TIMEOUT_S = env.number("BODY_TIMEOUT_S", 5.0, least=0.1, most=60)
+# More than the 600 s for which Google's load balancers hold an idle connection: docs/proxy.md.
+KEEP_ALIVE_S = env.number("KEEP_ALIVE_S", 620, most=86_400)
 STOP_TIMEOUT_S = env.number("STOP_TIMEOUT_S", 5, most=3_600)
 DB_POOL_SIZE = env.number("DB_POOL_SIZE", 8, most=1_000)
 DB_PREPARE = env.flag("DB_PREPARE", True)

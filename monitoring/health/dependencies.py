@@ -1,6 +1,7 @@
 """Checks of what searches depend on: configuration, database, Redis, clocks, proxies, sources and their data."""
 
 import os
+import resource
 from datetime import timedelta
 
 from django.conf import settings
@@ -23,6 +24,8 @@ from phonebook.imports.numbering_plan import NUMBERING_PLAN, installed_version
 
 #: An incident about a duration stays open until it has fallen to this share of what opens it.
 STAYS_SLOW = 0.8
+#: Of open files and connections. Each client takes one.
+MIN_DESCRIPTORS = 4_096
 #: An address book is synchronized each hour: one failure is not reported.
 BOOK_FAILING = timedelta(hours=3)
 
@@ -51,6 +54,19 @@ def _key_files(request: Request) -> Findings:
         yield f"Only their owner may read those in {directory}."
     else:
         yield "The keys come from the environment."
+
+
+@check("Open files", on_dashboard=True)
+def _open_files(request: Request) -> Findings:
+    """The server takes the hard limit as its own (serve.py), and a command that was started like it has the same."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    text = f"The server may have {limit:,} open files and connections"
+    if limit == resource.RLIM_INFINITY:
+        yield "The number of open files and connections has no limit."
+    elif limit < MIN_DESCRIPTORS:
+        yield problem(f"{text}, and each client takes one", "Raise its hard limit (docs/processes.md).")
+    else:
+        yield f"{text}."
 
 
 @check("Proxy", on_dashboard=True)

@@ -1,5 +1,6 @@
 """The address that the server listens on."""
 
+import resource
 import socket
 from collections.abc import Callable
 
@@ -43,3 +44,23 @@ def test_host_is_bound_as_it_is_meant(
     monkeypatch.setattr("socket.has_dualstack_ipv6", lambda: dual)
     with server.bind(host, 0) as bound:
         assert (bound.family, bound.getsockname()[0]) == (family, address)
+
+
+def test_the_server_raises_its_limit_of_open_files(serve: Callable[..., Service]) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+    try:
+        service = serve()
+        assert service.process
+        assert resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert f"The server may have {hard:,} open files" in service.doctor("Open files")["detail"]
+
+
+def test_an_idle_connection_is_closed_after_keep_alive_s(serve: Callable[..., Service]) -> None:
+    service = serve(KEEP_ALIVE_S="1")
+    with socket.create_connection(("127.0.0.1", service.port), timeout=60) as client:
+        client.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.recv(4096).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert client.recv(4096) == b""

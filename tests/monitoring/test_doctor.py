@@ -1,6 +1,8 @@
 """`doctor` finds each kind of problem, says what to do, exits with status 1, and shows no secret."""
 
 import json
+import subprocess
+import sys
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -19,9 +21,9 @@ from lookup.answers import Failed, SourceCall
 from monitoring import source_statistics, task_runs
 from monitoring.models import Notice, TaskRun
 from tests.api import Integrator
-from tests.callerid_project.test_settings import manage
+from tests.callerid_project.test_settings import manage, variables
 from tests.metrics import here
-from tests.plugin import generated_keys, production
+from tests.plugin import ROOT, generated_keys, production
 from tests.servers import PostgresServer, RedisServer, free_port
 
 Checks = dict[str, tuple[bool, str]]
@@ -136,6 +138,15 @@ def test_metrics_show_when_tasks_ended(transactional_db: None) -> None:
     assert figures.of("callerid_task_last_failure_timestamp_seconds", task="audit_credits --since") > before
     applied = MigrationRecorder.Migration.objects.aggregate(Min("applied"))["applied__min"]
     assert figures.of("callerid_installed_timestamp_seconds") == applied.timestamp()
+
+
+@pytest.mark.once
+def test_a_low_limit_of_open_files_is_a_problem(tmp_path: Path) -> None:
+    command = ["sh", "-c", 'ulimit -n 4000 && exec "$@"', "sh", sys.executable, "manage.py", "doctor", "--json"]
+    done = subprocess.run(command, cwd=ROOT, env=variables(tmp_path, {}), capture_output=True, text=True, check=False)
+    healthy, detail = read(done.stdout, done.returncode)["Open files"]
+    assert not healthy
+    assert detail.startswith("The server may have 4,000 open files and connections, and each client takes one.")
 
 
 @pytest.mark.once
