@@ -1,8 +1,10 @@
 """docs/errors.md has a section for each error, and the request of each section gets the section's response."""
 
+import http.client
 import json
 import re
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +16,7 @@ from lookup import schema
 from tests.api import Integrator
 from tests.asgi import call
 from tests.plugin import ROOT
+from tests.service import Service
 
 #: Of other paths and hosts than the search's, which the OpenAPI document does not describe.
 ELSEWHERE = {(404, "Not found."), (400, "Bad request")}
@@ -126,3 +129,17 @@ def test_the_request_of_a_section_gets_its_response(
     assert answer == json.loads(expected) == {"detail": section.detail}
     assert {name.lower() for name in documented} <= sent.keys()
     assert integrator.debits() == debits
+
+
+@pytest.mark.once
+def test_the_methods_of_the_page_get_past_the_http_server(serve: Callable[..., Service]) -> None:
+    """The test client has none, and knows every method."""
+    service = serve()
+    documented = {section.request.split(" ")[0] for section in SECTIONS if section.status == 405}
+    expected = {"LOOKUP": 400, "post": 400, **dict.fromkeys(documented, 405)}
+    found = {}
+    for method in expected:
+        with closing(http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)) as connection:
+            connection.request(method, "/callerid/search")
+            found[method] = connection.getresponse().status
+    assert found == expected
