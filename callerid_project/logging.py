@@ -24,6 +24,11 @@ request_id: ContextVar[str] = ContextVar("request_id", default="-")
 JWT = r"eyJ[A-Za-z0-9_-]{1,256}\."
 #: and what may be a phone number, which has 7 to 15 digits. A longer run of digits holds such a number too.
 DIGITS = r"[0-9]{7}"
+#: A UUID may hold such a run. Its version and variant are those of RFC 9562, or the version 9, a or b that Envoy writes
+#: into its own. One without a letter may be a padded phone number.
+UUID = "(?=[0-9-]*[A-Fa-f])[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[1-9ABab][0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}"
+#: What is kept of the ids that clients send.
+REQUEST_ID = re.compile(rf"(?=[A-Za-z0-9._-]{{1,64}}\Z)(?:{UUID}|(?!.*{DIGITS})(?!.*{JWT}).+)")
 _TOKEN = re.compile(JWT + r"[\w.-]*")
 _DIGITS = re.compile(r"(?<![0-9])(?<!token=)\+?" + DIGITS + r"[0-9]*")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x85\u2028\u2029]")
@@ -32,6 +37,11 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x85\u2028\u2029]")
 def redact(text: str) -> str:
     """`text` with what looks like a JWT, a phone number (7 or more digits in a row) or a control character masked."""
     return _CONTROL.sub("?", _DIGITS.sub("<number>", _TOKEN.sub("<token>", text)))
+
+
+def _shown_request_id() -> str:
+    text = request_id.get()
+    return text if REQUEST_ID.fullmatch(text) else redact(text)
 
 
 class Facts(dict[str, Any]):
@@ -56,11 +66,12 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s request_id=%(request_id)s %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        record.request_id = request_id.get()
+        record.request_id = _shown_request_id()
         return super().format(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return redact(super().formatMessage(record)).replace("\n", " ")
+        record.message = redact(record.message)
+        return super().formatMessage(record).replace("\n", " ")
 
     def formatException(self, ei: Any) -> str:
         lines: list[str] = []
@@ -79,19 +90,18 @@ class JSONFormatter(TextFormatter):
     `exception`, the traceback, if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = {
+        line: dict[str, Any] = {
             "time": self.formatTime(record),
             "level": record.levelname,
             "logger": record.name,
-            "request_id": request_id.get(),
+            "request_id": _shown_request_id(),
         }
-        line |= record.msg if isinstance(record.msg, Facts) else {"message": record.getMessage()}
+        facts = record.msg if isinstance(record.msg, Facts) else {"message": record.getMessage()}
         if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+            facts = {**facts, "exception": self.formatException(record.exc_info)}
         plain = int | float | None
-        return json.dumps(
-            {name: value if isinstance(value, plain) else redact(str(value)) for name, value in line.items()}
-        )
+        line |= {name: value if isinstance(value, plain) else redact(str(value)) for name, value in facts.items()}
+        return json.dumps(line)
 
 
 def default_format() -> str:

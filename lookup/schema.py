@@ -109,8 +109,8 @@ _SENT_HEADERS = [
     _header(
         "X-Request-ID",
         "Your id for the request, returned in the response and written to the operator's log and ledger: 1 to 64 "
-        "characters of `A-Z a-z 0-9 . _ -`. Any other value, or one that looks like a phone number (7 to 15 digits), "
-        "is replaced by a new id.",
+        "characters of `A-Z a-z 0-9 . _ -`, such as a UUID. Any other value is replaced by a new id, and so is one "
+        "that holds 7 or more digits in a row, which may be a phone number, and is no UUID.",
     ),
 ]
 

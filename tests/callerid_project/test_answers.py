@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from callerid_project.logging import TextFormatter, request_id
+from callerid_project.logging import JSONFormatter, TextFormatter, request_id
 from callerid_project.middleware import request_id_for
 from core import db as sql
 from core import schema_state
@@ -35,14 +35,17 @@ def test_a_malformed_or_secret_request_id_is_replaced(integrator: Integrator, se
 def test_request_id_is_the_same_in_answer_log_and_ledger(integrator: Integrator, sent: str) -> None:
     assert integrator.search(X_Request_ID=sent).headers["X-Request-ID"] == sent
     assert integrator.token.entries.get(kind="search").request_id == sent
-    assert f" request_id={sent} status=200" in logged_with(sent)
+    assert f' request_id={sent} status=200\n{{"time":' in logged_with(sent)
+    assert f' "request_id": "{sent}", "message": "status=200"' in logged_with(sent)
 
 
 def logged_with(sent: str) -> str:
+    """As text, and as JSON."""
     reset = request_id.set(sent)
-    line = TextFormatter().format(logging.LogRecord("x", logging.INFO, __file__, 1, "status=200", (), None))
+    record = logging.LogRecord("x", logging.INFO, __file__, 1, "status=200", (), None)
+    lines = [formatter.format(record) for formatter in (TextFormatter(), JSONFormatter())]
     request_id.reset(reset)
-    return line
+    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("sent", SECRET)

@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import Client, RequestFactory
 
 from callerid_project.environment import Environment
+from callerid_project.middleware import request_id_for
 from core import throttling
 
 
@@ -52,3 +53,8 @@ def allowed_hosts(case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch) ->
     settings.ALLOWED_HOSTS = Environment().hosts("ALLOWED_HOSTS", [])
     expected = case.data.pop("status")
     assert {host: Client().get("/livez", headers={"Host": host}).status_code for host in expected} == expected
+
+
+def request_id(case: Case) -> None:
+    expected = case.data.pop("kept")
+    assert {sent: request_id_for(sent) == sent for sent in expected} == expected

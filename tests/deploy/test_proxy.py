@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import urllib3
 
-from callerid_project.logging import DIGITS, JWT
+from callerid_project.logging import DIGITS, JWT, UUID
 from tests.deploy.installation import NAME, NGINX_CONF, Installation
 from tests.reliability import LONG
 from tests.request_ids import KEPT, MALFORMED, SECRET
@@ -56,6 +56,7 @@ def test_request_ids_are_those_that_the_service_accepts(installed: Installation)
     shipped = NGINX_CONF.read_text()
     assert f'"~{DIGITS}"' in shipped
     assert f'"~{JWT}"' in shipped
+    assert f'"~^{UUID}$"' in shipped
     client = installed.client()
     for sent in [*KEPT, *SECRET, *MALFORMED]:
         for path in ("/metrics", "/livez"):
