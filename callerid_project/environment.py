@@ -15,6 +15,7 @@ from django.core.validators import validate_email
 
 from callerid_project import hosts
 from core import redis_sentinel, webhooks
+from core.amounts import decimal_number, whole_number
 
 
 class Environment(environ.Env):
@@ -27,7 +28,8 @@ class Environment(environ.Env):
         """A number from `least` to `most`: a whole number unless `default` is a float."""
         kind = "a number" if isinstance(default, float) else "a whole number"
         with _must_be(name, f"{kind} from {least} to {most}, for example {name}={default}."):
-            value = self.get_value(name, cast=type(default), default=default)
+            parse = decimal_number if isinstance(default, float) else whole_number
+            value = type(default)(parse(self.text(name, str(default))))
             if not least <= value <= most:
                 raise ValueError
             return value
@@ -83,11 +85,10 @@ class Environment(environ.Env):
         """'30/m' → (30, 60): how many within how many seconds."""
         count, _, period = self.str(name, default).strip().partition("/")
         seconds = {"s": 1, "m": 60, "h": 3600}.get(period)
-        if seconds is None or not (count.isascii() and count.isdigit() and len(count) <= 9 and int(count) > 0):
-            raise ImproperlyConfigured(
-                f"{name} must be N/s, N/m or N/h with N at least 1, for example {name}={default}."
-            )
-        return int(count), seconds
+        with _must_be(name, f"N/s, N/m or N/h with N at least 1, for example {name}={default}."):
+            if seconds is None or not 1 <= whole_number(count) < 10**9:
+                raise ValueError
+            return whole_number(count), seconds
 
     def prices(self, name: str) -> dict[str, Decimal]:
         """'0.008' → {'*': 0.008}; 'twilio=0.008, trestle=0.07' → a price for each of these sources."""
@@ -193,9 +194,9 @@ def _must_be(name: str, what: str) -> Iterator[None]:
 
 
 def _price(text: str) -> Decimal:
-    """Raises ValueError or InvalidOperation if it is not a price."""
-    price = Decimal(text.strip())
-    if not (price.is_finite() and 0 <= price < 1_000_000):
+    """Raises ValueError if it is not a price."""
+    price = decimal_number(text)
+    if not 0 <= price < 1_000_000:
         raise ValueError
     return price
 

@@ -1,7 +1,7 @@
 """The HTTP server, uvicorn with one process: `python -m callerid_project.serve`, in the folder of manage.py.
 
 With `check` it only reports whether the port is free. That runs before anything is installed, so the top of this module
-imports only the standard library. With `announce` it prints where the service can be reached once it answers.
+imports only modules without dependencies. With `announce` it prints where the service can be reached once it answers.
 """
 
 import errno
@@ -14,6 +14,8 @@ import threading
 import time
 from contextlib import suppress
 from typing import Any
+
+from core.amounts import whole_number
 
 #: libuv, which uvloop runs on, accepts one connection of a descriptor in each turn of the loop. With several
 #: descriptors of the listening socket it accepts as many, so that new ones do not wait for seconds in a busy process.
@@ -109,10 +111,13 @@ def _announce(server: Any) -> None:
 
 def _whole_number(name: str, default: int, *, most: int) -> int:
     """Reads what settings.py reads too, in the process that does not load it. Exits with one sentence."""
-    value = os.environ.get(name) or str(default)
-    if not (value.isascii() and value.isdigit() and len(value) <= len(str(most)) and 1 <= int(value) <= most):
+    try:
+        value = whole_number(os.environ.get(name) or str(default))
+    except ValueError:
+        value = 0
+    if not 1 <= value <= most:
         sys.exit(f"{name} must be a whole number from 1 to {most}, for example {name}={default}.")
-    return int(value)
+    return value
 
 
 if __name__ == "__main__":

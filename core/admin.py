@@ -17,7 +17,7 @@ from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import OperationalError, transaction
-from django.db.models import Model, Q, QuerySet
+from django.db.models import BigIntegerField, DecimalField, IntegerField, Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -32,6 +32,7 @@ from unfold.enums import ActionVariant
 
 from core import history
 from core.cells import page_url
+from core.forms import DecimalNumberField, WholeNumberField
 from core.sorting import DescendingFirstChangeList
 
 #: Rows in a list: nobody pages further, and counting more takes the database longer than a page may.
@@ -143,6 +144,12 @@ class ConsoleAdmin(ModelAdmin):
     add_label = ""
     #: Fields whose old and new values the History has: neither secrets nor personal data of callers and contacts.
     history_fields: tuple[str, ...] = ()
+    # unfold has entries of its own for each of these classes of fields.
+    formfield_overrides: Any = {
+        IntegerField: {"form_class": WholeNumberField},
+        BigIntegerField: {"form_class": WholeNumberField},
+        DecimalField: {"form_class": DecimalNumberField},
+    }
     checks_class = ModelAdminChecks  # unfold's reads the actions' permissions from a database that may not be migrated
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:

@@ -6,7 +6,31 @@ from typing import Any
 from django import forms
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
-from core import numbers
+from core import amounts, numbers
+
+
+class WholeNumberField(forms.IntegerField):
+    """Django's, in ASCII digits alone."""
+
+    def to_python(self, value: Any) -> Any:
+        return _typed(self, value, amounts.whole_number)
+
+
+class DecimalNumberField(forms.DecimalField):
+    """Django's, in ASCII digits alone and without an exponent."""
+
+    def to_python(self, value: Any) -> Any:
+        return _typed(self, value, amounts.decimal_number)
+
+
+def _typed(field: forms.Field, value: Any, parse: Callable[[str], Any]) -> Any:
+    """What was typed into the field; None if nothing was. Raises ValidationError."""
+    if value in field.empty_values:
+        return None
+    try:
+        return parse(str(value))
+    except ValueError:
+        raise forms.ValidationError(field.error_messages["invalid"], code="invalid") from None
 
 
 class ConfirmationField(forms.BooleanField):

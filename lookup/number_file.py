@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TextIO
 import msgspec
 
 from core import numbers
+from core.amounts import whole_number
 from core.csv_cells import neutralized
 from phonebook.imports.files import open_text
 from phonebook.imports.readers.base import NOT_UTF8, UNDECODED, Rejected, UnreadableFile
@@ -131,15 +132,15 @@ def _column(header: Header, column: str | None) -> tuple[int, bool]:
     chosen = (" ".join(column.split()).casefold(),) if column else NAMES
     if header.has(*chosen):
         return header.index(*chosen), True
-    if column is None and len(header.columns) == 1:
-        index = 0
-    elif column and column.isdecimal() and 1 <= int(column) <= len(header.columns):
-        index = int(column) - 1
-    elif column:
-        raise UnreadableFile("the first line has no such column")
-    else:
+    if column is None and len(header.columns) > 1:
         raise UnreadableFile("the first line names no column 'number': choose the column")
-    return index, not any(map(str.isdecimal, header.columns[index]))
+    try:
+        position = whole_number(column or "1")
+    except ValueError:
+        position = 0
+    if not 1 <= position <= len(header.columns):
+        raise UnreadableFile("the first line has no such column")
+    return position - 1, not any(map(str.isdecimal, header.columns[position - 1]))
 
 
 def _record(row: tuple[int, list[str]] | Rejected, index: int, region: str | None) -> Record:

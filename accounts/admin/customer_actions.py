@@ -17,7 +17,7 @@ from accounts.admin.token_forms import CustomerTopUpForm
 from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, record
 from accounts.models import CreditEntry, Customer
 from core.admin import Secret, Unchanged, form_action
-from core.forms import ConfirmationField
+from core.forms import ConfirmationField, WholeNumberField
 
 EDIT = "accounts.view_customer", "accounts.change_customer"
 #: The actions that need CUSTOMER_PAGES.
@@ -25,7 +25,7 @@ LINKS = ("link", "revoke-links")
 
 
 class LinkForm(forms.Form):
-    days = forms.IntegerField(
+    days = WholeNumberField(
         label="Valid for (days)",
         min_value=1,
         max_value=customer_links.MAX_DAYS,

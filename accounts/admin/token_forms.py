@@ -17,7 +17,7 @@ from accounts import customers
 from accounts.admin.suggest_fields import CustomerField
 from accounts.credits import credits_text
 from accounts.models import MAX_RATE_LIMIT, ApiToken, Customer
-from core.forms import ConfirmationField
+from core.forms import ConfirmationField, DecimalNumberField, WholeNumberField
 
 #: How long the old token keeps working after a rotation: minutes and their name.
 GRACES = {0: "none", 60: "1 hour", 24 * 60: "1 day", 7 * 24 * 60: "7 days"}
@@ -26,11 +26,11 @@ DEFAULT_GRACE_MINUTES = 24 * 60
 #: How many tokens one page tops up.
 MAX_AT_ONCE = 900
 
-_integer = partial(forms.IntegerField, widget=widgets.UnfoldAdminIntegerFieldWidget)
+_integer = partial(WholeNumberField, widget=widgets.UnfoldAdminIntegerFieldWidget)
 _text = partial(forms.CharField, max_length=200, widget=widgets.UnfoldAdminTextInputWidget)
 _checkbox = partial(forms.BooleanField, widget=widgets.UnfoldBooleanWidget)
 _price = partial(
-    forms.DecimalField,
+    DecimalNumberField,
     required=False,
     max_digits=14,
     decimal_places=4,

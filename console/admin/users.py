@@ -63,7 +63,10 @@ class SuperuserOnlyAdmin(TokenRefusingAdmin):
     """Only superusers can make changes: a permission to change users or roles would allow its holder to become one."""
 
     # In a multiple select, one click without Ctrl deselects everything else.
-    formfield_overrides: Any = {ManyToManyField: {"widget": UnfoldAdminCheckboxSelectMultipleWidget}}
+    formfield_overrides: Any = {
+        **TokenRefusingAdmin.formfield_overrides,
+        ManyToManyField: {"widget": UnfoldAdminCheckboxSelectMultipleWidget},
+    }
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return request.user.is_superuser

@@ -26,7 +26,9 @@ from unfold.widgets import (
 
 from core import numbers
 from core.admin import ConsoleAdmin, require
+from core.amounts import whole_number
 from core.cells import page_url
+from core.forms import WholeNumberField
 from core.text import clean_text
 from phonebook.imports import formats, uploads
 from phonebook.imports.readers import base
@@ -107,7 +109,7 @@ class UploadForm(forms.Form):
         help_text="Leave empty for UTF-8. Files of older Windows programs may use cp1252.",
     )
     file_name = forms.CharField(max_length=255, widget=forms.HiddenInput)
-    size = forms.IntegerField(
+    size = WholeNumberField(
         min_value=1,
         max_value=uploads.MAX_BYTES,
         widget=forms.HiddenInput,
@@ -288,11 +290,14 @@ class UploadAdmin(ConsoleAdmin):
         }
 
     def part(self, request: HttpRequest) -> HttpResponse:
-        offset = request.GET.get("offset", "")
-        if request.method != "POST" or request.content_type != "application/octet-stream" or not offset.isdecimal():
+        try:
+            offset = whole_number(request.GET.get("offset", ""))
+        except ValueError:
+            offset = -1
+        if request.method != "POST" or request.content_type != "application/octet-stream" or offset < 0:
             return JsonResponse({"errors": ["This is no part of a file."]}, status=400)
         try:
-            received = uploads.append(self._meant(request, request.GET), offset=int(offset[:12]), content=request.body)
+            received = uploads.append(self._meant(request, request.GET), offset=offset, content=request.body)
         except UploadRefused as error:
             return JsonResponse({"errors": [str(error)]}, status=409)
         return JsonResponse({"received": received})

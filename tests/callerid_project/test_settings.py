@@ -89,6 +89,9 @@ def manage(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.Co
         ({"TRUSTED_PROXIES": "yes"}, "TRUSTED_PROXIES"),
         ({"SEARCH_DEADLINE_S": "inf"}, "SEARCH_DEADLINE_S"),
         ({"TOKEN_DAYS": "0"}, "TOKEN_DAYS"),
+        *(({"TOKEN_DAYS": bad}, "TOKEN_DAYS must be a whole number") for bad in ("1_0", "３", "1e2", "9" * 5_000)),
+        *(({"SEARCH_DEADLINE_S": bad}, "must be a number") for bad in ("1_0", "١", "1e1", "nan")),
+        *(({"RATE_LIMIT": f"{bad}/m"}, "RATE_LIMIT must be N/s") for bad in ("1_0", "３０")),
         ({"INVITATION_DAYS": "31"}, "INVITATION_DAYS=3"),
         ({"PUBLIC_URL": "callerid.example.org"}, "PUBLIC_URL=https://callerid.example.org"),
         ({"PUBLIC_URL": "https://callerid.example.org/admin"}, "PUBLIC_URL=https://callerid.example.org"),
@@ -121,7 +124,10 @@ def manage(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.Co
             ({"SOURCE_A_PRICE": bad}, "SOURCE_A_PRICE must be a price")
             for bad in ("free", "-1", "nan", "snan", "Infinity", "1e9", "twilio=", "twilio:1", "0.1,trestle=x")
         ),
-        *(({"CREDIT_PRICE": bad}, "such as CREDIT_PRICE=0.02") for bad in ("free", "-1", "nan", "1e9", "a=0.1")),
+        *(
+            ({"CREDIT_PRICE": bad}, "such as CREDIT_PRICE=0.02")
+            for bad in ("free", "-1", "nan", "1e9", "a=0.1", "1_0", "٣")
+        ),
         ({"SOURCE_B_PRICE": "-0.1"}, "SOURCE_B_PRICE must be a price"),
         *(
             ({"ALERT_WEBHOOK_SECRET": bad}, "ALERT_WEBHOOK_SECRET must be whsec_ and the Base64 of 24 to 64")
@@ -267,7 +273,7 @@ def test_credit_price_is_exact(tmp_path: Path) -> None:
         ({}, {}),
         ({"SOURCE_A_PRICE": "0.008"}, {"*": Decimal("0.008")}),
         (
-            {"SOURCE_A_PRICE": " twilio = 0.008 , trestle=7e-2,my.Source=0 "},
+            {"SOURCE_A_PRICE": " twilio = 0.008 , trestle=.07,my.Source=0 "},
             {"twilio": Decimal("0.008"), "trestle": Decimal("0.07"), "my.Source": Decimal(0)},
         ),
         ({"SOURCE_A_PRICE": "0.1,twilio=0.008"}, {"*": Decimal("0.1"), "twilio": Decimal("0.008")}),

@@ -1,9 +1,7 @@
 """Shared parts of the token commands: results go to standard output, messages to standard error."""
 
-from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import contextmanager
-from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -45,14 +43,6 @@ class JWTCommand(JSONCommand):
         if not (options["json"] or options["quiet"]):
             self.stderr.write(message, style_func=lambda text: text)
         self.write_result(options, as_json(issued.token) | {"api_key": issued.api_key}, issued.api_key)
-
-
-def price(text: str) -> Decimal:
-    """The type of the option --price."""
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise ArgumentTypeError(f"{text} is not a price such as 12.50") from None
 
 
 def as_json(token: ApiToken) -> dict[str, Any]:

@@ -3,8 +3,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from accounts import customers, tokens
-from accounts.management.commands._output import JWTCommand, change, price
+from accounts.management.commands._output import JWTCommand, change
 from core import history
+from core.amounts import decimal_number, whole_number
 
 
 class Command(JWTCommand):
@@ -16,22 +17,24 @@ class Command(JWTCommand):
         super().add_arguments(parser)
         parser.add_argument("name", help="the app or site that uses it")
         kind = parser.add_mutually_exclusive_group(required=True)
-        kind.add_argument("--credits", type=int, help="initial credits, 0 or more; a search costs one")
+        kind.add_argument("--credits", type=whole_number, help="initial credits, 0 or more; a search costs one")
         kind.add_argument(
             "--test",
             action="store_true",
             help="a test token: never charged, and answered by number (docs/test-mode.md)",
         )
         parser.add_argument("--customer", help="the id or name of the customer who owns it")
-        parser.add_argument("--price", type=price, help="paid in total (default: the credits x CREDIT_PRICE)")
+        parser.add_argument("--price", type=decimal_number, help="paid in total (default: the credits x CREDIT_PRICE)")
         parser.add_argument(
             "--rate-limit",
-            type=int,
+            type=whole_number,
             help="requests in the window of RATE_LIMIT (test token: TEST_RATE_LIMIT), if not its number",
         )
-        parser.add_argument("--days", type=int, help="days until it expires (default: TOKEN_DAYS)")
+        parser.add_argument("--days", type=whole_number, help="days until it expires (default: TOKEN_DAYS)")
         parser.add_argument("--contact", default="", help="e-mail address for low-balance notices")
-        parser.add_argument("--low-balance-at", type=int, help="the balance, in credits, at which a notice is sent")
+        parser.add_argument(
+            "--low-balance-at", type=whole_number, help="the balance, in credits, at which a notice is sent"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         with change():

@@ -5,6 +5,7 @@ from django.core.management.base import CommandParser
 from accounts import tokens
 from accounts.management.commands._output import as_json, change, find_token
 from core import history
+from core.amounts import whole_number
 from core.commands import JSONCommand
 
 
@@ -13,7 +14,7 @@ class Command(JSONCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("id", type=int)
+        parser.add_argument("id", type=whole_number)
         parser.add_argument("--reason", default="", help="why, for operators")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -6,6 +6,7 @@ from django.core.management.base import CommandParser
 from accounts import tokens
 from accounts.management.commands._output import JWTCommand, change, find_token
 from core import history
+from core.amounts import whole_number
 
 
 class Command(JWTCommand):
@@ -17,10 +18,10 @@ class Command(JWTCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("id", type=int)
+        parser.add_argument("id", type=whole_number)
         parser.add_argument(
             "--grace-minutes",
-            type=int,
+            type=whole_number,
             default=0,
             help="minutes for which the old one stays valid (default: 0, it stops working at once)",
         )

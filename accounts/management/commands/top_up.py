@@ -3,8 +3,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from accounts import credits
-from accounts.management.commands._output import as_json, change, find_token, price
+from accounts.management.commands._output import as_json, change, find_token
 from core import history
+from core.amounts import decimal_number, whole_number
 from core.commands import JSONCommand
 
 
@@ -13,9 +14,9 @@ class Command(JSONCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("id", type=int)
-        parser.add_argument("amount", type=int, help="how many credits, 1 or more")
-        parser.add_argument("--price", type=price, help="paid in total (default: the amount x CREDIT_PRICE)")
+        parser.add_argument("id", type=whole_number)
+        parser.add_argument("amount", type=whole_number, help="how many credits, 1 or more")
+        parser.add_argument("--price", type=decimal_number, help="paid in total (default: the amount x CREDIT_PRICE)")
         parser.add_argument("--note", required=True, help="the reason, shown in the ledger")
         parser.add_argument("--reference", default="", help="invoice or order number; repeating it adds nothing")
 

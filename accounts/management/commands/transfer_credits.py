@@ -5,6 +5,7 @@ from django.core.management.base import CommandParser
 from accounts import credits
 from accounts.management.commands._output import as_json, change, find_token
 from core import history
+from core.amounts import whole_number
 from core.commands import JSONCommand
 
 
@@ -16,9 +17,9 @@ class Command(JSONCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("from_id", type=int)
-        parser.add_argument("to_id", type=int)
-        parser.add_argument("amount", type=int, help="how many credits, 1 or more")
+        parser.add_argument("from_id", type=whole_number)
+        parser.add_argument("to_id", type=whole_number)
+        parser.add_argument("amount", type=whole_number, help="how many credits, 1 or more")
         parser.add_argument("--note", required=True, help="the reason, shown in the ledger of both tokens")
         parser.add_argument("--reference", default="", help="your own reference; repeating it moves nothing")
 

@@ -6,6 +6,7 @@ from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 
 from core import schema_state
+from core.amounts import whole_number
 
 LOCK_NOT_AVAILABLE = "55P03"
 
@@ -15,7 +16,7 @@ class Command(migrate.Command):
         super().add_arguments(parser)
         parser.add_argument(
             "--lock-timeout-ms",
-            type=int,
+            type=whole_number,
             default=200,
             help="PostgreSQL: fail when a lock is not available for so long, because searches wait behind it "
             "(default: 200, less than DB_STATEMENT_TIMEOUT_MS; 0: wait)",

@@ -2,6 +2,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from core.amounts import whole_number
 from lookup.file_lookup_process import process
 from phonebook.management.import_command import BackgroundCommand
 
@@ -14,7 +15,7 @@ class Command(BackgroundCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("id", type=int, help="Of the look-up.")
+        parser.add_argument("id", type=whole_number, help="Of the look-up.")
         parser.add_argument("run", help="That of the look-up; otherwise nothing is done.")
 
     def handle(self, *args: Any, **options: Any) -> None:

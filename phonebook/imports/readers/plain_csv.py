@@ -5,9 +5,11 @@ Contacts: `number`, and `name`, `location` or both. Complaints: `number`, `day`,
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date
 
 from core import numbers
+from core.amounts import whole_number
 from core.text import clean_text
 from phonebook.imports.readers import base, csv_rows
 from phonebook.imports.readers.base import InvalidCell
@@ -56,7 +58,7 @@ class PlainComplaintReader(csv_rows.ComplaintReader):
 
 def _parse_count(text: str, column: str) -> int:
     """Raises InvalidCell."""
-    text = text.strip()
-    if text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= MAX_COUNT:
-        return int(text)
+    with suppress(ValueError):
+        if 0 <= (count := whole_number(text)) <= MAX_COUNT:
+            return count
     raise InvalidCell(f"{column} must be a whole number from 0 to {MAX_COUNT}")

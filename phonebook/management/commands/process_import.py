@@ -3,6 +3,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from core.amounts import whole_number
 from phonebook.imports.upload_process import process
 from phonebook.management.import_command import BackgroundCommand
 
@@ -24,7 +25,7 @@ class Command(BackgroundCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("id", type=int, help="Of the upload.")
+        parser.add_argument("id", type=whole_number, help="Of the upload.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

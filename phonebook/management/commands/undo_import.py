@@ -4,6 +4,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from core import history
+from core.amounts import whole_number
 from phonebook.imports import undo
 from phonebook.management.import_command import BackgroundCommand
 from phonebook.models import ImportBatch
@@ -18,7 +19,7 @@ class Command(BackgroundCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("id", type=int, help="Of the import.")
+        parser.add_argument("id", type=whole_number, help="Of the import.")
         parser.add_argument("--dry-run", action="store_true", help="Only count, without changing anything.")
 
     def handle(self, *args: Any, **options: Any) -> None:
