@@ -168,10 +168,15 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 body_too_large = _handler(413, "Request body too large", _body_too_large_page)
-field_too_long = _handler(
+field_refused = _handler(
     400,
     "Bad request",
-    _console_page(400, "Text too long", "A field has more than 10,000 characters. Shorten it.", defaults.bad_request),
+    _console_page(
+        400,
+        "Text not accepted",
+        "A field has more than 10,000 characters, or a null character. Shorten or retype it.",
+        defaults.bad_request,
+    ),
 )
 _denied_page = _console_page(
     403, "Not allowed", "Your roles do not include this. Ask a superuser for one that does.", defaults.permission_denied

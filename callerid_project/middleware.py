@@ -20,7 +20,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
 
-from callerid_project.errors import body_too_large, field_too_long, in_admin
+from callerid_project.errors import body_too_large, field_refused, in_admin
 from callerid_project.logging import REQUEST_ID, Facts, request_id
 from core import tracing
 from core.throttling import client_address
@@ -28,11 +28,15 @@ from monitoring import http_metrics, proxies
 
 access_log = logging.getLogger("callerid.request")
 
+#: PostgreSQL stores no text with it, and browsers do not send it.
+NUL = "\0"
 #: Characters of a parameter or form field of the console.
 MAX_FIELD = 10_000
 #: Backslashes in the cookies of one request. Python before 3.11.10 and 3.12.6 decodes them in quadratic time
 #: (CVE-2024-7592); no cookie of the console has one.
 MAX_COOKIE_ESCAPES = 256
+#: NUL as cookies write it. PostgreSQL would refuse it as the key of a session.
+NUL_IN_COOKIE = "\\000"
 #: Of every response that does not set them itself.
 CONSTANT_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 #: Every page of the admin needs these because of django-unfold: Alpine.js compiles the expressions in its attributes,
@@ -94,7 +98,8 @@ def observe(request: HttpRequest) -> Iterator[Callable[[HttpResponse], HttpRespo
         access_log.log(level, facts)
         return response
 
-    if request.META.get("HTTP_COOKIE", "").count("\\") > MAX_COOKIE_ESCAPES:
+    cookie = request.META.get("HTTP_COOKIE", "")
+    if cookie.count("\\") > MAX_COOKIE_ESCAPES or NUL_IN_COOKIE in cookie:
         del request.META["HTTP_COOKIE"]  # before anything parses it
     try:
         proxies.monitor.observe(request)
@@ -177,7 +182,8 @@ class BodyLimitMiddleware:
 
 
 class FieldLimitMiddleware:
-    """Responds 400 to a parameter or form field of more than MAX_FIELD characters, before a view looks at it.
+    """Responds 400 to a parameter or form field of more than MAX_FIELD characters, or with a NUL, before a view looks
+    at it.
 
     What views, forms and Django do with a text may take quadratic time: Unicode normalization, a regular expression, a
     query with a condition for each word. Runs after the CSRF check, which has parsed the body or refused the request.
@@ -191,5 +197,5 @@ class FieldLimitMiddleware:
 
     def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
         fields = [*request.GET.lists(), *request.POST.lists()]
-        too_long = any(len(text) > MAX_FIELD for name, values in fields for text in (name, *values))
-        return field_too_long(request) if too_long else None
+        refused = any(len(text) > MAX_FIELD or NUL in text for name, values in fields for text in (name, *values))
+        return field_refused(request) if refused else None

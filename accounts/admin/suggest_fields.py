@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
-from django.core.validators import ProhibitNullCharactersValidator
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -113,7 +112,6 @@ class CustomerField(forms.ModelChoiceField):
         text = "" if value in self.empty_values else str(value).strip()
         if not text:
             return None
-        ProhibitNullCharactersValidator()(text)  # as in forms.CharField: PostgreSQL's texts have none
         try:
             if self.can_create and (name := _name_to_create(text)) is not None:
                 return Customer(name=customers.clean_name(name))

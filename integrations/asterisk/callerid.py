@@ -131,7 +131,7 @@ def main() -> None:
     # Bits 5 and 6: 0 if the caller does not withhold the number.
     presentation = call.get("agi_callingpres", "0")
     number = full_number(call.get("agi_callerid", ""))
-    if not number or not presentation.isdigit() or int(presentation) & 0x60:
+    if not number or not re.fullmatch("[0-9]{1,9}", presentation) or int(presentation) & 0x60:
         return
     try:
         data = search_in_time(number, call.get("agi_uniqueid", ""))["data"]

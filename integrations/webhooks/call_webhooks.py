@@ -170,7 +170,7 @@ def signed_by_telnyx(headers: dict[str, str], body: bytes) -> bool:
     timestamp = headers.get("telnyx-timestamp", "")
     try:
         signature = base64.b64decode(headers.get("telnyx-signature-ed25519", ""), validate=True)
-        if abs(time.time() - int(timestamp)) > MAX_AGE_S:
+        if not re.fullmatch("[0-9]{1,12}", timestamp) or abs(time.time() - int(timestamp)) > MAX_AGE_S:
             return False
         key = Ed25519PublicKey.from_public_bytes(base64.b64decode(setting("TELNYX_PUBLIC_KEY")))
         key.verify(signature, timestamp.encode() + b"|" + body)

@@ -80,5 +80,5 @@ class Tokens:
             raise BadResponse(f"its token server answers {reply.status} without a bearer token")
         try:
             return token, max(0.0, float(document.get("expires_in", DEFAULT_LIFETIME_S)))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return token, DEFAULT_LIFETIME_S

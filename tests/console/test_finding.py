@@ -144,7 +144,7 @@ def test_whole_token_is_refused_and_not_repeated(boss: Client, caplog: pytest.Lo
     assert issued.api_key[-20:] not in caplog.text
 
 
-@pytest.mark.parametrize("text", ["", "   ", "x" * 201, "a\0b"])
+@pytest.mark.parametrize("text", ["", "   ", "x" * 201])
 def test_invalid_text_is_explained(boss: Client, text: str) -> None:
     page = boss.post(FIND, {"q": text})
     assert page.status_code == 200

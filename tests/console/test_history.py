@@ -86,7 +86,7 @@ def test_history_of_an_object_covers_all_its_entries(admin_client: Client, monke
     assert "About: rule +1 212 555 0100" in words(page.text)
     nothing = admin_client.get(URL, {"about": "phonebook.numberrule.0"}).text
     assert "No entries match." in words(nothing)
-    for about in ("x", "..", "a.b.", ".5", "a.b.\0"):
+    for about in ("x", "..", "a.b.", ".5"):
         assert admin_client.get(URL, {"about": about}).status_code == 200
 
 

@@ -45,7 +45,7 @@ def test_failed_login_is_logged_but_not_in_the_history(boss: User, caplog: pytes
     assert not LogEntry.objects.exists()
 
 
-@pytest.mark.parametrize("name", [PASSWORD, "x" * 1_000, "a\0b", "boss\nlogin: user=boss", ""])
+@pytest.mark.parametrize("name", [PASSWORD, "x" * 1_000, "boss\nlogin: user=boss", ""])
 def test_unknown_user_name_is_not_logged(boss: User, caplog: pytest.LogCaptureFixture, name: str) -> None:
     attempt(name, "guess")
     assert set(lines(caplog)) <= {"WARNING login failed: user=- address=192.0.2.1"}

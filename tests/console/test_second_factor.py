@@ -97,7 +97,7 @@ def test_no_code_is_accepted_twice(secret: str) -> None:
     assert enter(again, totp.code(secret, steps=1)).status_code == 302
 
 
-@pytest.mark.parametrize("code", ["", "000000", "12345", "1234567", "٠٠٠٠٠٠", "+12345", "1_2_3_", "x" * 500, "a\0b"])
+@pytest.mark.parametrize("code", ["", "000000", "12345", "1234567", "٠٠٠٠٠٠", "+12345", "1_2_3_", "x" * 500])
 def test_wrong_code_is_refused(secret: str, code: str) -> None:
     client = logged_in()
     if code != totp.code(secret):

@@ -123,7 +123,8 @@ def test_numbers_are_searched_with_their_country_code(vendor: StartVendor) -> No
 
 
 @pytest.mark.parametrize(
-    ("caller", "presentation"), [("unknown", "0"), ("+493023125555", "32"), ("+493023125555", "67")]
+    ("caller", "presentation"),
+    [("unknown", "0"), ("+493023125555", "32"), ("+493023125555", "67"), ("+493023125555", "²")],
 )
 def test_withheld_numbers_are_not_searched(vendor: StartVendor, caller: str, presentation: str) -> None:
     http = vendor(says(answer("Example Bakery")))

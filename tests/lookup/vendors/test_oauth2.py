@@ -141,7 +141,7 @@ def test_without_a_token_the_vendor_is_not_called(
     assert "s:1" not in failed.hint
 
 
-@pytest.mark.parametrize("lifetime", [None, "3600", "soon", -5])
+@pytest.mark.parametrize("lifetime", [None, "3600", "soon", -5, [], 10**400, 1e300, "9" * 5_000])
 def test_lifetime_may_be_missing_or_unreadable(make: Make, vendors: Vendors, tokens: Upstream, lifetime: Any) -> None:
     tokens.behave_as(numbered(expires_in=lifetime))
     with vendor(make, vendors, tokens) as connector:
