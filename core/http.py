@@ -1,7 +1,7 @@
 """HTTP requests of commands and threads, by `requests`; searches call vendors by aiohttp (lookup/vendors/transport.py).
 
-A session checks each address before it sends a request there, redirected ones included, uses no proxy and no .netrc of
-the environment, and verifies certificates with CA_BUNDLE.
+A session checks each address before it connects to it, those of redirects included, uses no proxy and no .netrc of the
+environment, and verifies certificates with CA_BUNDLE.
 """
 
 import io
@@ -22,6 +22,7 @@ from core.addresses import AddressNotAllowed, AddressPolicy, require_allowed
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0
 MAX_REDIRECTS = 5
 MAX_RETRY_AFTER_S = 24 * 3600
+_NOT_ALLOWED = "the server, or a redirect, leads to an address that is not allowed"
 
 
 class RequestFailed(Exception):
@@ -67,7 +68,7 @@ class Session:
     def request(self, method: str, url: str, **options: Any) -> Iterator[requests.Response]:
         """The response, whose body is read from `raw` in the block; `options` are those of `requests`. Redirects are
         not followed unless `allow_redirects`. Raises RequestFailed, also in the block."""
-        expired = threading.Event()
+        expired = self._adapter.expired = threading.Event()
 
         def expire() -> None:
             expired.set()
@@ -99,8 +100,6 @@ class Session:
         timeout = (min(CONNECT_TIMEOUT_S, self._timeout_s), READ_TIMEOUT_S)
         try:
             return self._session.request(method, url, stream=True, timeout=timeout, **options)
-        except AddressNotAllowed:
-            raise RequestFailed("the server, or a redirect, leads to an address that is not allowed") from None
         except (requests.TooManyRedirects, ValueError):  # ValueError: an invalid URL, or a scheme other than HTTP
             raise RequestFailed("the server redirects too often, or to an invalid address") from None
         except requests.exceptions.SSLError:
@@ -110,30 +109,51 @@ class Session:
 
 
 class _Adapter(HTTPAdapter):
-    """Sends each request of a session, over one connection at a time, which it can end."""
+    """Sends each request of a session, over one connection at a time, which it can end. `expired`: whether the time of
+    the request is over."""
 
     def __init__(self, policy: AddressPolicy, *, https_only: bool) -> None:
         self._policy, self._https_only = policy, https_only
         self._sockets: list[socket.socket] = []
+        self.expired = threading.Event()
         super().__init__()
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
         pools = (urllib3.HTTPConnectionPool, urllib3.HTTPSConnectionPool)
-        self.poolmanager.pool_classes_by_scheme = {pool.scheme: self._noting(pool) for pool in pools}
+        self.poolmanager.pool_classes_by_scheme = {pool.scheme: self._checked(pool) for pool in pools}
 
-    def _noting(self, pool: type[urllib3.HTTPConnectionPool]) -> type[urllib3.HTTPConnectionPool]:
-        """`pool`, with connections that are noted before TLS begins: TLS replaces the socket."""
+    def _checked(self, pool: type[urllib3.HTTPConnectionPool]) -> type[urllib3.HTTPConnectionPool]:
+        """`pool`, with connections to allowed addresses. urllib3 has no other hook for it (its issue 3675)."""
         adapter = self
 
         class Connection(pool.ConnectionCls):  # type: ignore[name-defined]
             def _new_conn(self) -> socket.socket:
-                connected: socket.socket = super()._new_conn()
-                adapter.disconnect()
-                adapter._sockets.append(connected.dup())
-                return connected
+                return adapter._connect(self.host, self.port, self.timeout)
 
         return type(pool.__name__, (pool,), {"ConnectionCls": Connection})
+
+    def _connect(self, host: str, port: int, timeout_s: float) -> socket.socket:
+        """A connection to the first address of the host that can be reached. The addresses are those that were checked:
+        a second lookup could return others (DNS rebinding). Raises OSError, and RequestFailed if one is not allowed."""
+        addresses = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        try:
+            for address in addresses:
+                require_allowed(address, self._policy)
+        except AddressNotAllowed:
+            raise RequestFailed(_NOT_ALLOWED) from None
+        for address in addresses:
+            if self.expired.is_set():
+                break
+            with suppress(OSError):
+                connected = socket.create_connection((address, port), timeout_s)
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self.disconnect()
+                self._sockets.append(connected.dup())  # before TLS, which replaces the socket
+                if self.expired.is_set():  # since then, and nothing was there to end
+                    self.disconnect()
+                return connected
+        raise OSError(f"no connection to any of {len(addresses)} addresses")
 
     def disconnect(self) -> None:
         """End what is in progress; whoever waits for bytes gets the end of the connection."""
@@ -143,16 +163,8 @@ class _Adapter(HTTPAdapter):
                     noted.shutdown(socket.SHUT_RDWR)
 
     def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
-        url = urlsplit(request.url or "")
-        if self._https_only and url.scheme != "https":
-            raise AddressNotAllowed
-        try:
-            found = socket.getaddrinfo(url.hostname, url.port, type=socket.SOCK_STREAM)
-        except OSError:
-            found = []  # `requests` reports it
-        # Between this and the connection DNS could change, but a host inside has no certificate for that name.
-        for entry in found:
-            require_allowed(str(entry[4][0]), self._policy)
+        if self._https_only and urlsplit(request.url or "").scheme != "https":
+            raise RequestFailed(_NOT_ALLOWED)
         response = super().send(request, *args, **kwargs)
         if response.is_redirect:  # Session would read its body, which may be endless
             response.close()
