@@ -297,7 +297,6 @@ CACHES = {
         "BACKEND": "core.throttling.RedisOrLocalCache"
         if REDIS_URL
         else "django.core.cache.backends.locmem.LocMemCache",
-        "LOCATION": REDIS_URL,
         "KEY_PREFIX": "callerid",
         "OPTIONS": {"MAX_ENTRIES": 100_000},
     },

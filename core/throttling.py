@@ -109,14 +109,11 @@ def _parse(text: str) -> str | None:
     return str(mapped or address)
 
 
-_ADD = (
-    redis.LIMIT_SCRIPT
-    + """
+_ADD = redis.LimitScript("""
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX') then return 0 end
 keep(now + ARGV[2] * 1000000)
 return 1
-"""
-)
+""")
 
 
 class RedisOrLocalCache(LocMemCache):
@@ -127,22 +124,17 @@ class RedisOrLocalCache(LocMemCache):
     their window.
     """
 
-    def __init__(self, location: str, params: dict[str, Any]) -> None:
-        super().__init__("rate_limits", params)
-        self._client = redis.client(location)
-        self._add_script = self._client.register_script(_ADD)
-
     def add(self, key: str, value: int, timeout: float | None = None, version: int | None = None) -> bool:
         name, ttl_s = self.make_key(key, version), int(timeout or MAX_WINDOW_S)
         try:
-            return bool(redis.call(lambda: self._add_script([name, redis.LIMITS], [value, ttl_s])))
+            return bool(redis.call(lambda client: client.run(_ADD, name, value, ttl_s)))
         except redis.RedisUnavailable:
             return super().add(key, value, ttl_s)
 
     def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
         name = self.make_key(key, version)
         try:
-            return int(redis.call(lambda: self._client.incrby(name, delta)))
+            return int(redis.call(lambda client: client.execute("INCRBY", name, delta)))
         except redis.RedisUnavailable:
             FALLBACKS.inc("attempts")
             super().add(key, 0, MAX_WINDOW_S)  # where Redis failed between `add` and `incr`
@@ -151,7 +143,7 @@ class RedisOrLocalCache(LocMemCache):
     def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
         name = self.make_key(key, version)
         try:
-            value = redis.call(lambda: self._client.get(name))
+            value = redis.call(lambda client: client.execute("GET", name))
         except redis.RedisUnavailable:
             value = super().get(key)
         return default if value is None else int(value)

@@ -6,7 +6,6 @@ trip, for all processes and hosts, and a request must be within both: so whateve
 unavailable, a process never accepts more than the limit.
 """
 
-import hashlib
 import math
 import time
 from bisect import bisect_left, bisect_right
@@ -25,9 +24,7 @@ SWEEP_INTERVAL_S = 60.0
 # A list of times in microseconds, oldest first. A newest entry more than a window in the future means that the server's
 # clock was set back: the log is deleted, so that the token is not locked out. Expired times are removed in growing
 # batches: 100,000 block Redis for 0.04 s, one by one it would be 0.2 s.
-_SCRIPT = (
-    redis.LIMIT_SCRIPT
-    + """
+_SCRIPT = redis.LimitScript("""
 local limit, window = tonumber(ARGV[1]), tonumber(ARGV[2]) * 1000000
 local newest = redis.call('LINDEX', KEYS[1], -1)
 if newest and tonumber(newest) > now + window then redis.call('DEL', KEYS[1]) end
@@ -50,9 +47,7 @@ else
     oldest = redis.call('LINDEX', KEYS[1], count - limit)
 end
 return {allowed, math.max(0, limit - count), tonumber(oldest) + window - now}
-"""
-)
-_SCRIPT_SHA = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
+""")
 
 
 class Decision(NamedTuple):
@@ -91,7 +86,7 @@ class TokenLog:
         if not settings.REDIS_URL:
             return own
         try:
-            allowed, remaining, wait_us = await redis.call_on_loop(partial(_count, token_id, limit, window_s))
+            allowed, remaining, wait_us = await redis.call_on_loop(partial(count_on_redis, token_id, limit, window_s))
         except redis.RedisUnavailable:
             FALLBACKS.inc("requests")
             return own
@@ -107,15 +102,9 @@ def _whole(wait_s: float, window_s: int) -> int:
     return min(window_s, max(1, math.ceil(wait_s)))
 
 
-async def _count(token_id: int, limit: int, window_s: int, client: redis.LoopClient) -> list[int]:
+async def count_on_redis(name: str | int, limit: int, window_s: int, client: redis.Client) -> list[int]:
     """The script's reply: 1 if the request was counted, otherwise 0; requests left; microseconds to wait."""
-    from redis.exceptions import NoScriptError
-
-    arguments = (2, f"callerid:rate:{token_id}", redis.LIMITS, limit, window_s)
-    try:
-        reply: list[int] = await client.execute("EVALSHA", _SCRIPT_SHA, *arguments)
-    except NoScriptError:
-        reply = await client.execute("EVAL", _SCRIPT, *arguments)
+    reply: list[int] = await client.run(_SCRIPT, f"callerid:rate:{name}", limit, window_s)
     return reply
 
 

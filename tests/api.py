@@ -92,7 +92,7 @@ def _fresh_counters() -> Iterator[None]:
     redis.availability = redis.Availability()
     probes.readiness = probes.Readiness()
     if settings.REDIS_URL:
-        redis.client(settings.REDIS_URL).flushdb()
+        redis.call(lambda client: client.execute("FLUSHDB"))
     caches["rate_limits"].clear()
     for value in vars(connectors).values():
         if isinstance(value, type) and "calls" in vars(value):

@@ -62,15 +62,14 @@ def put(answers: cache.AnswerCache, key: str, answer: Found | NotFound, ttl_s: f
 def disconnect_from_redis() -> None:
     """The next use connects again, with the settings of that moment."""
 
-    async def disconnect(client: redis.LoopClient) -> None:
+    async def disconnect(client: redis.Client) -> None:
         await client._pool.disconnect(inuse_connections=True)
         client._idle.clear()
         if isinstance(client._pool, SentinelConnectionPool):
             for sentinel in client._pool.sentinel_manager.sentinels:
                 await sentinel.aclose()
 
-    if redis.loop_client.cache_info().currsize:
-        for client in [each for each in gc.get_objects() if type(each) is redis.LoopClient]:
+    if redis.client.cache_info().currsize:
+        for client in [each for each in gc.get_objects() if type(each) is redis.Client]:
             loop.run(disconnect(client))
-    redis.loop_client.cache_clear()
     redis.client.cache_clear()

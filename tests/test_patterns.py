@@ -47,6 +47,8 @@ WORST = {
     "callerid_project.asgi._UTF_8": " ",
     "core.long_lists: ([0-9]{1,17})-([0-9]{1,18})": "1-",
     "core.postgresql.replication._NUMBER": "FIRST 1 ",
+    "core.redis._CODE": "A",
+    "core.redis._CODE_IN_SCRIPT": "-A",
     "core.redis_sentinel._HOST": "a",
     "core.redis_sentinel._URL": "sentinel://a@",
     "core.webhooks: \\s": "a",

@@ -13,8 +13,13 @@ import trustme
 
 from core import loop
 from core import redis as core_redis
-from core.redis import LoopClient
+from core.redis import Client
+from core.throttling import RedisOrLocalCache
+from lookup.answers import NotFound
+from lookup.rate_limit import TokenLog
+from lookup.vendors.cache import AnswerCache
 from tests import awaited
+from tests.server_name import ServerName, server_name
 from tests.servers import RedisServer, required
 
 pytestmark = pytest.mark.once
@@ -62,7 +67,8 @@ def test_searches_at_once_have_a_connection_each(server: RedisServer) -> None:
 def test_a_connection_closed_while_idle_is_replaced(server: RedisServer, closed: str) -> None:
     first_id = execute("CLIENT", "ID")
     if closed == "one":
-        core_redis.client(server.url).client_kill_filter(_id=str(first_id))
+        with closing(redis.Redis.from_url(server.url)) as admin:
+            admin.client_kill_filter(_id=str(first_id))
     else:
         server.stop()
         server.start()
@@ -70,20 +76,53 @@ def test_a_connection_closed_while_idle_is_replaced(server: RedisServer, closed:
     assert not core_redis.availability.unavailable
 
 
-def test_an_error_reply_keeps_the_connection(server: RedisServer) -> None:
+def reply_with_error(text: str) -> None:
+    """Redis replies with this error."""
+    with pytest.raises(core_redis.RedisUnavailable):
+        execute("EVAL", "return redis.error_reply(ARGV[1])", 0, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NOSCRIPT No matching script. Please use EVAL.",
+        "WRONGTYPE Operation against a key holding the wrong kind of value",
+        "ERR Error running script (call to f_1): @user_script:9: -WRONGTYPE Operation against a key",  # before Redis 7
+    ],
+)
+def test_an_error_of_one_command_keeps_the_connection(server: RedisServer, text: str) -> None:
     first_id = execute("CLIENT", "ID")
-    with pytest.raises(redis.exceptions.NoScriptError):
-        loop.run(core_redis.loop_client(server.url).execute("EVALSHA", "0" * 40, 0))
+    reply_with_error(text)
+    assert not core_redis.availability.unavailable
     assert execute("CLIENT", "ID") == first_id
 
 
-def test_a_server_that_became_a_replica_is_left(server: RedisServer) -> None:
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("READONLY You can't write against a read only replica.", "READONLY"),
+        ("ERR Error running script (call to f_1): @user_script:9: -READONLY You can't write against", "READONLY"),
+        ("NOREPLICAS Not enough good replicas to write.", "NOREPLICAS"),
+        ("ERR Error running script (call to f_1): @user_script:6: -OOM command not allowed when used memory", "OOM"),
+        ("MISCONF Redis is configured to save RDB snapshots, but it's unable to persist to disk.", "MISCONF"),
+        ("LOADING Redis is loading the dataset in memory", "LOADING"),
+        ("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", "MASTERDOWN"),
+        ("CLUSTERDOWN The cluster is down", "CLUSTERDOWN"),
+        ("MOVED 7365 192.0.2.7:6379", "MOVED"),
+        ("UNBLOCKED force unblock from blocking operation, instance state changed", "UNBLOCKED"),
+        ("BUSY Redis is busy running a script.", "BUSY"),
+        ("NOPERM this user has no permissions to run the 'evalsha' command", "NOPERM"),
+        ("ERR unknown command `EVALSHA`, with args beginning with: `5aab`", "ERR"),
+        ("a proxy of its own kind refuses", "ResponseError"),
+    ],
+)
+def test_after_every_other_error_reply_a_new_connection_is_opened(
+    server: RedisServer, caplog: pytest.LogCaptureFixture, text: str, code: str
+) -> None:
     first_id = execute("CLIENT", "ID")
-    with closing(redis.Redis.from_url(server.url)) as admin:
-        admin.replicaof("127.0.0.1", "1")
-        with pytest.raises(core_redis.RedisUnavailable):
-            execute("SET", "key", "value")
-        admin.replicaof("NO", "ONE")
+    reply_with_error(text)
+    assert core_redis.availability.unavailable
+    assert f"Redis is unavailable ({code})" in caplog.text
     core_redis.availability = core_redis.Availability()
     assert execute("CLIENT", "ID") != first_id
 
@@ -92,7 +131,7 @@ def test_a_reply_that_arrived_while_the_loop_was_late_is_used(server: RedisServe
     settings.REDIS_TIMEOUT_S = 0.2
     execute("PING")  # connected
 
-    async def blocked(client: LoopClient) -> Any:
+    async def blocked(client: Client) -> Any:
         asyncio.get_running_loop().call_soon(time.sleep, 0.5)  # when the command is sent
         return await client.execute("PING")
 
@@ -130,7 +169,7 @@ def test_a_late_reply_is_no_reply_to_the_next_command(server: RedisServer, setti
 
 def test_a_cancelled_search_leaves_no_reply_to_the_next(server: RedisServer) -> None:
     async def cancelled() -> None:
-        client = core_redis.loop_client(server.url)
+        client = core_redis.client(server.url)
         for _ in range(20):
             call = asyncio.create_task(client.execute("ECHO", "of another search"))
             await asyncio.sleep(0)
@@ -143,6 +182,86 @@ def test_a_cancelled_search_leaves_no_reply_to_the_next(server: RedisServer) -> 
     assert execute("ECHO", "mine") == b"mine"
     with closing(redis.Redis.from_url(server.url)) as admin:
         assert len(admin.client_list()) <= 3  # the admin's, this client's, and one that is being closed
+
+
+# --- A failover behind one name --------------------------------------------------------------------------------------
+
+
+FENCED: dict[str, list[str]] = {
+    "READONLY": ["REPLICAOF 127.0.0.1 1"],
+    "MASTERDOWN": ["CONFIG SET replica-serve-stale-data no", "REPLICAOF 127.0.0.1 1"],
+    "NOREPLICAS": ["CONFIG SET min-replicas-to-write 1"],
+    "OOM": ["CONFIG SET maxmemory 1"],
+    "NOPERM": ["ACL SETUSER default -@scripting"],
+}
+
+
+@pytest.fixture
+def name(server: RedisServer, settings: Any) -> Iterator[ServerName]:
+    """Leads to `server`; the process uses it."""
+    settings.REDIS_RETRY_S = 0
+    with server_name(server.port) as name:
+        settings.REDIS_URL = f"redis://127.0.0.1:{name.port}/0"
+        yield name
+        awaited.disconnect_from_redis()
+
+
+@pytest.fixture
+def new_primary() -> Iterator[RedisServer]:
+    with required():
+        server = RedisServer().start()
+    yield server
+    server.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FENCED)
+def test_a_fenced_primary_is_left_when_its_name_leads_elsewhere(
+    server: RedisServer, name: ServerName, new_primary: RedisServer, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    limits, attempts, answers = TokenLog(), RedisOrLocalCache("", {}), AnswerCache()
+
+    def use() -> None:
+        assert awaited.hit(limits, 1, 100, 60).allowed
+        attempts.add("192.0.2.1", 1, 60)
+        attempts.incr("192.0.2.1")
+        awaited.put(answers, "callerid:answer:k", NotFound(), 60)
+
+    use()
+    with closing(redis.Redis.from_url(server.url)) as old, closing(redis.Redis.from_url(new_primary.url)) as new:
+        assert old.dbsize() == 4
+        for command in FENCED[fault]:
+            old.execute_command(command)
+        name.leads_to = new_primary.port
+        use()  # the first use falls back, and the next ones find the new primary
+        assert [record.message.partition(":")[0] for record in caplog.records] == [
+            f"Redis is unavailable ({fault})",
+            "Redis is available again",
+        ]
+        use()
+        assert len(caplog.records) == 2
+        assert new.dbsize() == 4
+        assert len(old.client_list()) == 1
+
+
+@pytest.mark.slow
+def test_a_connection_in_use_at_the_failover_is_not_kept(
+    server: RedisServer, name: ServerName, new_primary: RedisServer
+) -> None:
+    async def fail_over(client: Client) -> list[bytes]:
+        await asyncio.gather(client.execute("PING"), client.execute("PING"))  # on a connection each
+        with closing(redis.Redis.from_url(server.url)) as old:
+            reading = asyncio.create_task(client.execute("XREAD", "BLOCK", 500, "STREAMS", "key", "$"))
+            while not old.info("clients")["blocked_clients"]:
+                await asyncio.sleep(0.01)
+            old.config_set("min-replicas-to-write", 1)
+        name.leads_to = new_primary.port
+        with pytest.raises(redis.ResponseError, match="NOREPLICAS"):
+            await client.execute("SET", "key", "value")
+        await reading  # the old primary still replies to what only reads
+        return await asyncio.gather(*[client.execute("SET", "key", "value") for _ in range(3)])
+
+    assert core_redis.call(fail_over) == [b"OK"] * 3
 
 
 # --- TLS -------------------------------------------------------------------------------------------------------------
@@ -178,7 +297,6 @@ def tls_server() -> Iterator[TLSRedisServer]:
 def test_only_the_right_tls_certificate_is_accepted(tls_server: TLSRedisServer, tmp_path: Path, settings: Any) -> None:
     trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
     settings.REDIS_RETRY_S, settings.REDIS_URL = 0, tls_server.url
-    assert core_redis.client(tls_server.url).ping()
     assert execute("PING") == b"PONG"
     urls = (
         tls_server.url.replace(str(tls_server.ca), str(tmp_path / "other.pem")),
@@ -186,8 +304,6 @@ def test_only_the_right_tls_certificate_is_accepted(tls_server: TLSRedisServer, 
         tls_server.url.replace("localhost", "127.0.0.1"),
     )
     for url in urls:
-        with pytest.raises(redis.ConnectionError, match="certificate verify failed"):
-            core_redis.client(url).ping()
         settings.REDIS_URL = url
         with pytest.raises(core_redis.RedisUnavailable) as raised:
             execute("PING")

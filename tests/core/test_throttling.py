@@ -90,11 +90,9 @@ def test_only_trusted_hops_set_the_client_address(
 
 @pytest.fixture
 def shared_cache(redis_server: RedisServer, settings: Any) -> Any:
-    shared = {"BACKEND": "core.throttling.RedisOrLocalCache", "LOCATION": redis_server.url}
-    settings.CACHES = {**settings.CACHES, "rate_limits": shared}
-    core_redis.client.cache_clear()
-    yield caches["rate_limits"]
-    core_redis.client.cache_clear()
+    settings.REDIS_URL = redis_server.url
+    settings.CACHES = {**settings.CACHES, "rate_limits": {"BACKEND": "core.throttling.RedisOrLocalCache"}}
+    return caches["rate_limits"]
 
 
 def test_redis_counters_are_integers_until_their_timeout(shared_cache: Any, redis_server: RedisServer) -> None:

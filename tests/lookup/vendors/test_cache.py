@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
+from redis import Redis
 
 from core import redis
 from lookup.answers import Found, NotFound
@@ -84,7 +85,7 @@ def test_a_late_answer_fills_the_cache(vendors: Vendors, settings: Any) -> None:
 def stored() -> dict[str, float]:
     """The cached values, each with its TTL in seconds."""
     if django_settings.REDIS_URL:
-        client = redis.client(django_settings.REDIS_URL)
+        client = Redis.from_url(django_settings.REDIS_URL)
         keys = client.keys("callerid:answer:*")
         return {client.get(key).decode(): client.ttl(key) for key in keys}  # type: ignore[union-attr]
     return dict(cache.answers._local.values())
@@ -153,7 +154,7 @@ def test_no_answer_is_cached_longer_than_its_cache_version_lives(
 def test_ttl_in_redis_is_limited(settings: Any, redis_url: str) -> None:
     settings.REDIS_URL = redis_url
     put(cache.AnswerCache(), "callerid:answer:k", Found(name="x"), 10 * 365 * 24 * 3600)
-    ttl_s = redis.client(redis_url).ttl("callerid:answer:k")
+    ttl_s = Redis.from_url(redis_url).ttl("callerid:answer:k")
     assert 0 < ttl_s <= settings.ANSWER_KEPT_AT_MOST_S
 
 
