@@ -129,7 +129,9 @@ class RedisOrLocalCache(LocMemCache):
         try:
             return bool(redis.call(lambda client: client.run(_ADD, name, value, ttl_s)))
         except redis.RedisUnavailable:
-            return super().add(key, value, ttl_s)
+            if added := super().add(key, value, ttl_s):
+                FALLBACKS.inc("attempts")
+            return added
 
     def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
         name = self.make_key(key, version)

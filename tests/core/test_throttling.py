@@ -10,6 +10,7 @@ from django.test import RequestFactory
 from core import redis as core_redis
 from core import throttling
 from core.throttling import client_address
+from tests import metrics
 from tests.api import NUMBER, Integrator
 from tests.connectors import Knows
 from tests.servers import RedisServer
@@ -114,8 +115,10 @@ def test_failures_are_limited_without_redis(
 ) -> None:
     settings.AUTH_FAILURE_RATE = (2, 3600)
     redis_server.stop()
+    counted = metrics.here().of("callerid_rate_limit_fallbacks_total", limit="attempts")
     try:
         assert [guess(integrator).status_code for _ in range(4)] == [401, 401, 429, 429]
+        assert metrics.here().of("callerid_rate_limit_fallbacks_total", limit="attempts") == counted + 4
         assert integrator.search(NUMBER).status_code == 200
     finally:
         redis_server.start()
