@@ -253,30 +253,3 @@ async def call_on_loop(operation: Callable[[Client], Awaitable[T]]) -> T:
         limit.cancel()
     availability.record_success()
     return result
-
-
-def eviction_problem() -> str | None:
-    """Why Redis may evict limits, or refuse to store them, when cached answers have filled its memory, and what to do;
-    None if it does neither, or does not say (INFO is refused). Raises RedisUnavailable."""
-    found = call(_memory)
-    policy = found.get("maxmemory_policy", "")
-    if policy.startswith("allkeys-"):
-        consequence = "Redis may evict rate limits, which then start anew"
-    elif policy == "noeviction" and found.get("maxmemory", "0") != "0":
-        consequence = (
-            "when cached answers have filled the memory, limits cannot be stored, and each process counts alone"
-        )
-    else:
-        return None
-    return f"maxmemory-policy is {policy}: {consequence}. Set it to volatile-lru (docs/reliability.md)."
-
-
-async def _memory(redis_client: Client) -> dict[str, str]:
-    from redis.exceptions import ResponseError
-
-    try:
-        reply: bytes = await redis_client.execute("INFO", "memory")
-    except ResponseError:
-        return {}
-    lines = (line.partition(":") for line in reply.decode().splitlines())
-    return {name: value for name, _, value in lines}

@@ -14,6 +14,7 @@ from core.text import sentence
 from lookup.search import SLOTS, bound_sources
 from lookup.source_actions import configured, described
 from monitoring import clocks, incidents, proxies, source_report
+from monitoring.health import redis_check
 from monitoring.health.base import STAYS_OPEN, Findings, NotUsed, Request, check, problem
 from monitoring.incidents import Condition, Effect
 from monitoring.source_report import FAILING_PERCENT, State
@@ -98,17 +99,18 @@ def redis_server(request: Request) -> Findings:
         yield NotUsed("Not configured (not needed for one process).")
         return
     try:
-        found = redis.eviction_problem()
-    except redis.RedisUnavailable:
+        found = redis_check.find_eviction_problem()
+    except redis.RedisUnavailable as unavailable:
+        reply, hint = redis_check.explain(unavailable)
         yield Condition(
             kind="redis.unavailable",
             subject="",
             title="Redis is unavailable",
-            summary="Each process counts rate limits on its own.",
-            hint="Start it, or correct REDIS_URL.",
+            summary=f"{reply} Each process counts rate limits on its own.",
+            hint=hint,
         )
     else:
-        yield problem(found) if found else "Reachable."
+        yield problem(found) if found else "Reachable; limits and cached answers are stored."
 
 
 @check("Database", on_dashboard=True)

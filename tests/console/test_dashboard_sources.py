@@ -210,4 +210,4 @@ def test_reachable_redis_is_healthy(admin_client: Client, settings: Any, redis_u
     unused = r"<summary>Service health: \d+ healthy; not used: .*Redis.*</summary>"
     assert re.search(unused, text)
     settings.REDIS_URL = redis_url
-    assert "Redis: healthy</strong> Reachable." in admin_client.get(URL).text
+    assert "Redis: healthy</strong> Reachable; limits" in admin_client.get(URL).text

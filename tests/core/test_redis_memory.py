@@ -115,7 +115,7 @@ def test_an_unsuitable_policy_is_reported(
     check = redis_server.result()
     assert check is not None
     assert check.healthy is (problem is None)
-    assert check.detail.startswith(problem or "Reachable.")
+    assert check.detail.startswith(problem or "Reachable;")
 
 
 def test_log_and_doctor_warn_of_an_unsuitable_policy(serve: Callable[..., Service], server: redis.Redis) -> None:
