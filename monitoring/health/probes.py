@@ -9,10 +9,11 @@ from django.db import DatabaseError, InterfaceError
 from django.http import HttpResponse, JsonResponse
 from rest_framework.request import Request
 
-from core import db, schema_state
+from core import db, loop, schema_state
 from core.database_errors import describe
 from core.postgresql import replication
 from core.views import AsyncAPIView
+from monitoring.health import redis_check
 
 log = logging.getLogger(__name__)
 
@@ -73,8 +74,10 @@ async def reason_to_refuse_start() -> str | None:
     try:
         found = await schema_problem()
     except (DatabaseError, InterfaceError):
-        return None
-    return None if found == schema_state.NOT_MIGRATED else found
+        found = None
+    if found and found != schema_state.NOT_MIGRATED:
+        return found
+    return await loop.run_in_thread(redis_check.reason_to_refuse_start)
 
 
 async def _problem() -> str | None:

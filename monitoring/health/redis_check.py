@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import cast
 
+from django.conf import settings
+
 from core import redis
 from core.text import sentence
 from lookup.rate_limit import count_on_redis
@@ -97,3 +99,14 @@ def explain(unavailable: redis.RedisUnavailable) -> tuple[str, str]:
     else:
         hint = "Start it, or correct REDIS_URL."
     return sentence(f"{code}: {text}" if text else code), hint
+
+
+def reason_to_refuse_start() -> str | None:
+    """None also while Redis is unavailable for a reason that may end: searches do without it."""
+    if settings.REDIS_URL:
+        try:
+            find_eviction_problem()
+        except redis.RedisUnavailable as unavailable:
+            reply, hint = explain(unavailable)
+            return f"{hint} {reply}" if hint == _CLUSTER else None
+    return None

@@ -1,6 +1,8 @@
-"""The health check of Redis runs what the service runs."""
+"""The health check of Redis runs what the service runs. A Redis Cluster is refused at the start."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
@@ -199,6 +201,26 @@ def test_a_cluster_without_slots_is_a_problem(start: Callable[..., RedisServer])
     start(*CLUSTER)
     assert detail().startswith("Redis is unavailable. CLUSTERDOWN: Hash slot not served.")
     assert REFUSAL in detail()
+
+
+def test_service_refuses_to_start_with_a_cluster(serve: Callable[..., Service], cluster: RedisServer) -> None:
+    service = serve(REDIS_URL="")
+    assert service.stop() == 0
+    environment = {**service.env, "REDIS_URL": cluster.url}
+    command = [sys.executable, "-m", "callerid_project.serve"]
+    started = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert started.returncode == 3
+    assert REFUSAL in started.stderr
+    assert "Traceback" not in started.stderr
+    doctor = subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), "doctor"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert doctor.returncode == 1
+    assert REFUSAL in doctor.stdout
 
 
 def test_service_starts_with_a_redis_that_may_recover(serve: Callable[..., Service], redis_server: RedisServer) -> None:
