@@ -7,6 +7,7 @@ from pathlib import Path
 from django.conf import settings
 from django.http.request import validate_host
 
+from core.commands import command_line
 from phonebook.imports.sample_data import DEMO_NUMBER
 
 
@@ -40,8 +41,8 @@ def message() -> str:
     ]
     if api_key is None:
         lines += [
-            "Replace <API_KEY> with the output of `./run manage create_token NAME --credits 100 --quiet`.",
-            "Create the first admin user with `./run manage createsuperuser`.",
+            f"Replace <API_KEY> with the output of `{command_line('create_token NAME --credits 100 --quiet')}`.",
+            f"Create the first admin user with `{command_line('createsuperuser')}`.",
             "",
         ]
     return "\n".join(lines)

@@ -6,22 +6,6 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 
-def refuse_beside_production(env_file: Path) -> None:
-    """Raises ImproperlyConfigured if `env_file`, the production environment, exists on this host but was not loaded: a
-    command would silently work on a new SQLite database."""
-    try:
-        env_file.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError:
-        pass  # it exists, and this user may not see it
-    raise ImproperlyConfigured(
-        f"{env_file} exists but DATABASE_URL is not set. Run commands of the production service with "
-        "`callerid COMMAND`, which loads that file. For an SQLite database on the same host, set CALLERID_ENV_FILE to "
-        "another path."
-    )
-
-
 def sqlite(path: Path, *, busy_timeout_s: int) -> dict[str, Any]:
     # Created with this mode first: SQLite gives its -wal and -shm files the mode of the database.
     try:

@@ -47,7 +47,7 @@ def bind(host: str, port: int) -> socket.socket:
         sys.exit(f"Port {port} requires privileges that this user lacks: choose a port above 1023, such as PORT=8001.")
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            sys.exit(f"Port {port} is in use: stop the other program, or choose another port: PORT={port + 1} ./run")
+            sys.exit(f"Port {port} is in use: stop the other program, or choose another port, such as PORT={port + 1}.")
         sys.exit(f"Cannot listen on {host} port {port}: {error.strerror}.")
     return bound
 

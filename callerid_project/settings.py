@@ -13,12 +13,13 @@ from pathlib import Path
 from csp.constants import NONE
 from django.core.exceptions import ImproperlyConfigured
 
-from callerid_project import databases, keys, logging
+from callerid_project import databases, installation, keys, logging
 from callerid_project.environment import Environment
 from console import theme
 from core import webhooks
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+MANAGE_COMMAND = installation.manage_command(BASE_DIR)
 env = Environment()
 
 # --- Profile -----------------------------------------------------------------------------------------------------
@@ -27,7 +28,7 @@ DATABASE_URL = env.str("DATABASE_URL", "").strip()
 REDIS_URL = env.redis("REDIS_URL")
 EMBEDDED = not DATABASE_URL
 if EMBEDDED:
-    databases.refuse_beside_production(Path(env.str("CALLERID_ENV_FILE", "/etc/callerid/callerid.env")))
+    installation.refuse_sqlite_of_production(BASE_DIR, env.str("CALLERID_ENV_FILE", ""))
 try:
     DATA_DIR = Path(env.str("CALLERID_DATA_DIR", "") or BASE_DIR / "var").expanduser().absolute()
 except RuntimeError:

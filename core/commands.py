@@ -4,12 +4,26 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.dispatch import Signal
 
 #: A maintenance command has ended. `task`: its name; `succeeded`: None to forget the task, which is not
 #: configured any more.
 task_ended = Signal()
+
+#: What changes tables needs the DATABASE_URL of the role that owns them.
+_OF_THE_OWNER = ("migrate", "load_numbering_plan")
+
+
+def command_line(command: str) -> str:
+    """How to run `command`, a name with its arguments, in this installation: for messages."""
+    manage = settings.MANAGE_COMMAND
+    if settings.EMBEDDED or command not in _OF_THE_OWNER:
+        return f"{manage} {command}"
+    if manage.endswith("callerid"):
+        return f"{manage} --owner {command}"
+    return f"{manage} {command} as the owner of the database"
 
 
 class JSONCommand(BaseCommand):

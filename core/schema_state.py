@@ -14,8 +14,9 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import UniqueConstraint
 
 from core import db
+from core.commands import command_line
 
-NOT_MIGRATED = "Migrations are not applied: run manage.py migrate"
+NOT_MIGRATED = "Migrations are not applied"
 TOO_OLD = "The database was created before version 0.1.0 and cannot be upgraded (docs/upgrading.md)"
 #: The migrations that are applied, by app and name.
 APPLIED = "SELECT app, name FROM django_migrations"
@@ -67,6 +68,11 @@ def problem() -> str | None:
     return migration_problem(applied_migrations()) or schema_problem(db.fetch(SCHEMA))
 
 
+def advice(found: str) -> str:
+    """What to do about what `problem` found; empty if it says that itself."""
+    return f"Run {command_line('migrate')}." if found == NOT_MIGRATED else ""
+
+
 def explanation() -> str:
     """A sentence about why a command may have failed in the database, or an empty string."""
     try:
@@ -74,7 +80,7 @@ def explanation() -> str:
     except DatabaseError:
         return ""
     if found := migration_problem(applied):
-        return "Run `./run manage migrate`." if found == NOT_MIGRATED else f"{found}."
+        return f"{found}. {advice(found)}".rstrip()
     if newer := sorted(f"{app}.{name}" for app, name in applied - _known_migrations() if app in _our_apps()):
         return f"The database was migrated by a newer version ({', '.join(newer)}): run the command with that version."
     return ""

@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from accounts.models import ApiToken, CreditEntry
 from core import background_process, history
+from core.commands import command_line
 from core.retention import PRUNE_ROWS, delete_in_batches
 from lookup.models import FileLookup, FileLookupRow
 from lookup.number_file import COLUMNS, Record, Result, cells_of, open_numbers
@@ -58,7 +59,7 @@ def receive(upload: ImportUpload, opening: dict[str, Any]) -> Iterator[None]:
                 FileLookupRow.objects.bulk_create(batch)
                 here.update(seen_at=timezone.now())
             if next(file.records, None) is not None:
-                raise UnreadableFile(f"the file has more than {MAX_ROWS:,} rows: use the command lookup_file")
+                raise UnreadableFile(f"the file has more than {MAX_ROWS:,} rows: use {command_line('lookup_file')}")
             yield
             with transaction.atomic():
                 if not uploads.discard(upload) or not here.update(state=State.READY, seen_at=timezone.now()):

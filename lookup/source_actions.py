@@ -14,6 +14,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from core import history, loop
+from core.commands import command_line
 from core.text import clean_text
 from lookup import answers
 from lookup.answers import Answer, Failed, Found, NotFound
@@ -25,7 +26,6 @@ from lookup.vendors import preset
 
 # Reserved for fiction by the North American Numbering Plan; enough to tell a working key from an invalid one.
 NUMBER = "12025550123"
-_NOT_COVERED = "no call was made: the source does not cover the number; use check_sources --number"
 #: How long a check waits for a call at most. CALL_LIFETIME_S ends the call earlier, but for a thread that hangs.
 MAX_CALL_S = 30.0
 #: A source is checked from the console at most once in this time: a double click must not make two calls.
@@ -107,8 +107,10 @@ def call(source: BoundSource, number: str = NUMBER) -> CheckResult:
     """Look `number` up by a real call, without cache, circuit breaker and pause; the vendor may bill it. Takes at most
     MAX_CALL_S if the source is remote."""
     name, connector = source.name, source.connector
+    other = f"use {command_line('check_sources --number NUMBER')}"
     if not covers(name, connector, number):
-        return CheckResult(name, "not covered", True, None, {}, _NOT_COVERED)
+        fix = f"no call was made: the source does not cover the number; {other}"
+        return CheckResult(name, "not covered", True, None, {}, fix)
     started = time.monotonic()
     answer = loop.run(ask(source, number))
     elapsed_s = time.monotonic() - started
@@ -121,7 +123,7 @@ def call(source: BoundSource, number: str = NUMBER) -> CheckResult:
     known = answer.known() if isinstance(answer, Found) else {}
     outcome = answer.reason.replace("_", " ") if isinstance(answer, NotFound) else answer.outcome
     if outcome == "invalid number" and ok:
-        fix = "the source rejects the number; use check_sources --number"
+        fix = f"the source rejects the number; {other}"
     return CheckResult(name, outcome, ok, ms, known, fix)
 
 

@@ -16,6 +16,7 @@ from django.db.models import Q, Sum
 from django.db.models.functions import TruncDay
 
 from core import metrics, write_buffer
+from core.commands import command_line
 from core.metrics import log_exceptions
 from core.periods import hour_of
 from core.ranges import FIRST
@@ -53,14 +54,14 @@ LOOKUPS = metrics.Counter(
     "callerid_source_lookups", "Lookups of a source by searches, cached ones included.", ("source", "outcome")
 )
 #: Why sources fail (docs/monitoring.md), most urgent first, and what an operator can do. A connector of the operator's
-#: own may have other reasons, which LOOKUPS does not tell apart.
+#: own may have other reasons, which LOOKUPS does not tell apart. Commands are in braces.
 _ADVICE = {
     "auth": "Correct the key, or ask the vendor to enable the account.",
     "quota": "Top up the account with the vendor, or wait for its next billing period.",
     "rate_limited": "Lower its concurrency, or ask the vendor for a higher rate limit.",
     "late": "See the vendor's status page.",
     "unavailable": "See the vendor's status page, and pause the source if it stays down.",
-    "bad_response": "Correct the preset or the connector, then run manage.py check_sources.",
+    "bad_response": "Correct the preset or the connector, then run {check_sources}.",
     "error": "See the log, and correct the connector.",
     "breaker": "See the reason on the source's page. Calls resume when the source responds.",
     "busy": "Raise its concurrency, if the vendor allows it.",
@@ -70,7 +71,7 @@ _ADVICE = {
 #: The same of sources that are built in, where it differs.
 _BUILT_IN_ADVICE = {
     "late": "Check the load of the database.",
-    "unavailable": "See the log, and run manage.py doctor.",
+    "unavailable": "See the log, and run {doctor}.",
 }
 REASONS = tuple(_ADVICE)
 #: What a failure of a call means.
@@ -130,7 +131,8 @@ def advice(outcome: str, source: str) -> str:
     if not is_failure(reason):
         return ""
     known = _ADVICE | _BUILT_IN_ADVICE if source in BUILT_IN else _ADVICE
-    return known.get(reason, "See the log, and correct the connector.")
+    text = known.get(reason, "See the log, and correct the connector.")
+    return text.format(check_sources=command_line("check_sources"), doctor=command_line("doctor"))
 
 
 def outcome_text(outcome: str) -> str:

@@ -76,6 +76,11 @@ def installed_at() -> datetime | None:
     return migrations.values_list("applied", flat=True).first()
 
 
+def is_overdue(succeeded_at: datetime | None, limit: timedelta) -> bool:
+    """Whether what last succeeded then, or has not yet since the installation, should have within `limit`."""
+    return (succeeded_at or installed_at() or timezone.now()) < timezone.now() - limit
+
+
 @metrics.sampler
 def sample() -> None:
     if at := installed_at():

@@ -29,6 +29,7 @@ from core.admin import (
     require,
 )
 from core.cells import change_link, column, html_link, page_url, short_id
+from core.commands import command_line
 from core.hashing import keyed_hash
 
 #: Numbers that one user may compare with entries, and in how many seconds: trying them all would reveal the number.
@@ -125,7 +126,9 @@ class CreditEntryAdmin(TokenListAdmin):
         lambda entry: change_link("accounts_apitoken", entry.other_token_id, entry.other_token), "other token"
     )
     counterpart_link = column(
-        lambda entry: _entry_link(entry.counterpart.pk) if entry.counterpart else "Missing: run audit_credits.",
+        lambda entry: (
+            _entry_link(entry.counterpart.pk) if entry.counterpart else f"Missing: run {command_line('audit_credits')}."
+        ),
         "its ledger entry",
     )
 

@@ -28,11 +28,11 @@ case $prefix in
 '')
     [ "$(id -u)" = 0 ] || die "run it as root, or with a directory of yours: install.sh PREFIX"
     case $root in /home/* | /root/*) die "the units cannot read $root: clone the service to /opt/callerid." ;; esac
-    bin=/usr/local/bin etc=/etc/callerid data=/var/lib/callerid user=callerid
+    bin=/usr/local/bin etc=/etc/callerid data=/var/lib/callerid user=callerid command=callerid
     id "$user" >/dev/null 2>&1 ||
         useradd --system --user-group --home-dir /nonexistent --shell /usr/sbin/nologin "$user"
     ;;
-/*) bin=$prefix/bin etc=$prefix/etc data=$prefix/var user= ;;
+/*) bin=$prefix/bin etc=$prefix/etc data=$prefix/var user= command=$bin/callerid ;;
 *) die "PREFIX must be an absolute path, such as /srv/callerid." ;;
 esac
 case $root$prefix in *[!A-Za-z0-9/._-]*) die "$root and PREFIX may contain letters, digits and /._- only." ;; esac
@@ -80,6 +80,8 @@ fi
 located "$root/deploy/systemd/callerid" >"$bin/.callerid.new"
 chmod 0755 "$bin/.callerid.new"
 mv "$bin/.callerid.new" "$bin/callerid"
+# For hints that name a command, and so that ./run here, without the environment, never means an SQLite database.
+printf '%s\n' "$command" >"$root/.installed"
 if [ -n "$user" ] && [ -d /etc/systemd/system ]; then
     for unit in "$root"/deploy/systemd/*.service "$root"/deploy/systemd/*.target "$root"/deploy/systemd/*.timer; do
         located "$unit" >"/etc/systemd/system/${unit##*/}"

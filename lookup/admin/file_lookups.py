@@ -32,6 +32,7 @@ from core.admin import (
     require,
 )
 from core.cells import change_link, column, html_link, page_url
+from core.commands import command_line
 from lookup import file_lookups
 from lookup.models import FileLookup
 from lookup.number_file import ANSWERED, least_duration
@@ -219,7 +220,7 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
 
     def upload_context(self, request: HttpRequest, kind: str) -> dict[str, Any]:
         intro = "CSV, or one number per line. The next page shows what it would cost, and asks you to start."
-        command = "lookup_file FILE --output OUTPUT"
+        command = command_line("lookup_file FILE --output OUTPUT")
         return {"title": "Upload numbers to look up", "kind": "Numbers to look up", "intro": intro, "command": command}
 
     def next_url(self, request: HttpRequest, upload: ImportUpload | None) -> str | None:

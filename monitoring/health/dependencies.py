@@ -9,11 +9,12 @@ from django.core import checks as system_checks
 from django.utils import timezone
 
 from core import periods, redis, schema_state
+from core.commands import command_line
 from core.postgresql import replication, server_log
 from core.text import sentence
 from lookup.search import SLOTS, bound_sources
 from lookup.source_actions import configured, described
-from monitoring import clocks, incidents, proxies, source_report
+from monitoring import clocks, incidents, proxies, source_report, task_runs
 from monitoring.health import redis_check
 from monitoring.health.base import STAYS_OPEN, Findings, NotUsed, Request, check, problem
 from monitoring.incidents import Condition, Effect
@@ -29,6 +30,8 @@ STAYS_SLOW = 0.8
 MIN_DESCRIPTORS = 4_096
 #: An address book is synchronized each hour: one failure is not reported.
 BOOK_FAILING = timedelta(hours=3)
+#: `refresh_data` runs daily.
+FIRST_DOWNLOAD = timedelta(days=2)
 
 
 @check("Configuration")
@@ -116,7 +119,7 @@ def redis_server(request: Request) -> Findings:
 @check("Database", on_dashboard=True)
 def database(request: Request) -> Findings:
     found = schema_state.problem()
-    yield problem(found) if found else "Reachable; schema up to date."
+    yield problem(found, schema_state.advice(found)) if found else "Reachable; schema up to date."
 
 
 @check("Commits", on_dashboard=True, on_sqlite=False)
@@ -176,30 +179,33 @@ def _numbering_plan(request: Request) -> Findings:
         subject="numbering_plan",
         title="Numbering plan is not current" if loaded else "No numbering plan is loaded",
         summary=f"Version {installed} is installed{f', {loaded} is loaded' if loaded else ''}.",
-        hint="Run manage.py load_numbering_plan.",
+        hint=f"Run {command_line('load_numbering_plan')}.",
     )
 
 
 @check("Complaint data", "data.stale", on_dashboard=True)
 def _complaint_data(request: Request) -> Findings:
-    """A loaded data set is older than COMPLAINT_STALE_DAYS, or one of REFRESH_SOURCES was never loaded."""
+    """A loaded data set is older than COMPLAINT_STALE_DAYS, or one of REFRESH_SOURCES was never loaded, although the
+    installation is older than FIRST_DOWNLOAD."""
     if "complaints" not in configured():
         yield NotUsed("No source needs it.")
         return
     loaded = data_sets.loaded(timezone.now())
     stale = {each.source: f"The newest data is {each.age_days:,} days old." for each in loaded if each.is_stale}
     never = sorted(set(settings.REFRESH_SOURCES) - {each.source for each in loaded})
-    for source, summary in {**stale, **dict.fromkeys(never, "It was never loaded.")}.items():
+    overdue = never if task_runs.is_overdue(None, FIRST_DOWNLOAD) else []
+    for source, summary in {**stale, **dict.fromkeys(overdue, "It was never loaded.")}.items():
         yield Condition(
             kind="data.stale",
             subject=source,
             title=f"Complaint data is stale: {source}",
             summary=summary,
-            hint="Run manage.py refresh_data, and daily from a timer or cron.",
+            hint=f"Run {command_line('refresh_data')}, and daily from a timer or cron.",
         )
-    if not stale and not never:
+    if not stale and not overdue:
         ages = ", ".join(f"{each.source} {each.age_days:,}" for each in loaded)
-        yield f"Age in days: {ages}." if ages else "No published data is loaded."
+        waiting = f" Not downloaded yet: {', '.join(never)}." if never else ""
+        yield (f"Age in days: {ages}." if ages else "No published data is loaded.") + waiting
 
 
 @check("Address books", "address_book.failing", on_dashboard=True)
@@ -218,14 +224,14 @@ def _address_books(request: Request) -> Findings:
             subject=row.name,
             title=f"Address book not synchronized: {row.name}",
             summary=f"{synced} {sentence(row.error)}".strip(),
-            hint="Run manage.py sync_contacts, and hourly from a timer or cron.",
+            hint=f"Run {command_line('sync_contacts')}, and hourly from a timer or cron.",
             effect=Effect.ALERT if lasts else Effect.PROBLEM,
         )
     removed = [book.row for book in books if not book.is_configured]
     for row in removed:
         yield problem(
             f"Address book not in ADDRESS_BOOKS: {row.name}. Its {row.contacts:,} contacts stay.",
-            f"Add it, or run manage.py sync_contacts --remove {row.name}.",
+            f"Add it, or run {command_line(f'sync_contacts --remove {row.name}')}.",
         )
     if not (invalid or failing or removed):
         names = ", ".join(settings.ADDRESS_BOOKS)

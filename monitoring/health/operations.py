@@ -13,6 +13,7 @@ from accounts.credits import credits_text
 from accounts.models import ApiToken
 from accounts.request_statistics import DEGRADED, NEW_ANSWERS
 from core import periods
+from core.commands import command_line
 from monitoring import alert_recipients, incidents, notices, task_runs
 from monitoring.health.base import STAYS_OPEN, Findings, Request, check, problem
 from monitoring.incidents import Condition, Effect
@@ -29,7 +30,10 @@ EXPIRED_FOR = timedelta(days=30)
 AUDITED = timedelta(hours=1)
 #: `send_notices` runs every minute.
 NOTICE_OVERDUE = timedelta(minutes=15)
-NEVER_AUDITED = "The whole ledger was never checked: run manage.py audit_credits weekly."
+
+
+def never_audited() -> str:
+    return f"The whole ledger was never checked: run {command_line(audit.TASK)} weekly."
 
 
 @check("Searches", "searches.degraded", "searches.failing", is_delayed=True, in_doctor=False)
@@ -60,7 +64,7 @@ def _searches(request: Request) -> Findings:
             title="Searches fail",
             summary=f"{failed:,} of {answers + failed:,} searches were answered with 500. Those that were charged are "
             "refunded, or answered when they are repeated with their Idempotency-Key.",
-            hint="Both slots failed, or the database: run manage.py doctor, and see the log.",
+            hint=f"Both slots failed, or the database: run {command_line('doctor')}, and see the log.",
         ),
         failed,
         answers + failed,
@@ -162,7 +166,7 @@ def _balances(request: Request) -> Findings:
         tokens = ", ".join(f"#{each.token_id}" for each in wrong[:10])
         yield problem(
             f"Balance and ledger disagree for {len(wrong)} tokens: {tokens}.",
-            "Run manage.py audit_credits, and see docs/alerts.md, CalleridBalanceAuditFailed.",
+            f"Run {command_line(audit.TASK)}, and see docs/alerts.md, CalleridBalanceAuditFailed.",
         )
     else:
         yield "The ledger entries of the last hour agree."
@@ -180,24 +184,24 @@ def _audits(request: Request) -> Findings:
             subject=name,
             title="Balances and the ledger disagree",
             summary=f"{name} found it at {periods.shown(failed_at)}.",
-            hint=f"Run manage.py {audit.TASK}, which lists the tokens.",
+            hint=f"Run {command_line(audit.TASK)}, which lists the tokens.",
         )
     if not failed:
         at = runs[audit.TASK].succeeded_at if audit.TASK in runs else None
-        yield f"The whole ledger agreed at {periods.shown(at)}." if at else NEVER_AUDITED
+        yield f"The whole ledger agreed at {periods.shown(at)}." if at else never_audited()
 
 
 @check("Maintenance", "task.overdue")
 def _maintenance(request: Request) -> Findings:
     for name, limit in task_runs.OVERDUE.items():
         at = task_runs.succeeded_at(name)
-        if (at or task_runs.installed_at() or timezone.now()) < timezone.now() - limit:
+        if task_runs.is_overdue(at, limit):
             yield Condition(
                 kind="task.overdue",
                 subject=name,
                 title=f"Maintenance overdue: {name}",
                 summary=f"It last succeeded at {periods.shown(at)}." if at else "It never succeeded.",
-                hint=f"Run manage.py {name}, and check its timer or cron.",
+                hint=f"Run {command_line(name)}, and check its timer or cron.",
             )
         else:
             yield f"{name} last succeeded at {periods.shown(at)}." if at else f"{name} is not due yet."
@@ -212,11 +216,11 @@ def _notices(request: Request) -> Findings:
     checked_at = task_runs.succeeded_at(task_runs.ALERTS)
     if alerts_on and task_runs.alerts_are_overdue(checked_at, timezone.now()):
         when = f"were last checked at {periods.shown(checked_at)}" if checked_at else "were never checked"
-        yield problem(f"Alerts {when}", "Run manage.py send_notices every minute.")
+        yield problem(f"Alerts {when}", f"Run {command_line('send_notices')} every minute.")
     due = notices.pending()
     waiting, given_up = due.count(), Notice.objects.filter(outcome=notices.GIVEN_UP).count()
     if overdue := due.filter(due_at__lt=timezone.now() - NOTICE_OVERDUE).count():
-        yield problem(f"{overdue} are overdue", "Run manage.py send_notices every minute.")
+        yield problem(f"{overdue} are overdue", f"Run {command_line('send_notices')} every minute.")
     elif failed := due.filter(notices.FAILED).count():
         yield problem(
             f"{failed} could not be sent and will be tried again",

@@ -18,6 +18,7 @@ from core.admin import (
     require,
 )
 from core.cells import change_link, column
+from core.commands import command_line
 from phonebook.admin.uploads import ImportUploadAdmin, can_import, fault_texts
 from phonebook.imports import undo
 from phonebook.imports.batches import INTERRUPTED
@@ -38,7 +39,7 @@ _COUNTS = ("added", "changed", "removed", "unchanged", "repeated")
 
 
 def _command(batch: ImportBatch) -> str:
-    return f"Run this command instead: ./run manage undo_import {batch.pk}"
+    return f"Run this command instead: {command_line(f'undo_import {batch.pk}')}"
 
 
 def _problem(batch: Any) -> str:

@@ -28,6 +28,7 @@ from core import numbers
 from core.admin import ConsoleAdmin, require
 from core.amounts import whole_number
 from core.cells import page_url
+from core.commands import command_line
 from core.forms import WholeNumberField
 from core.text import clean_text
 from phonebook.imports import formats, uploads
@@ -349,7 +350,8 @@ class ImportUploadAdmin(UploadAdmin):
         checked = "It is checked first: the next page shows what the import would change, and asks you to confirm."
         title = f"Import {Kind(kind).label.lower()}"
         label = Kind(kind).label
-        return {"title": title, "kind": label, "intro": f"{titles}. {checked}", "command": f"import_{kind} FILE"}
+        command = command_line(f"import_{kind} FILE")
+        return {"title": title, "kind": label, "intro": f"{titles}. {checked}", "command": command}
 
     def next_url(self, request: HttpRequest, upload: ImportUpload | None) -> str | None:
         return self.url_of(upload.batch) if upload is not None and upload.batch is not None else None

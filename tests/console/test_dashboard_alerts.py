@@ -63,4 +63,4 @@ def test_dashboard_says_when_alerts_are_off_or_unchecked(admin_client: Client, s
     Incident.objects.create(kind="source.failing", subject="twilio", title="Failing", opened_at=NOW, **SEEN)
     assert "Alerts are off, so these are out of date." in admin_client.get(URL).text
     settings.ALERT_EMAILS = ["ops@example.org"]
-    assert "Alerts are not checked: run send_notices every minute." in admin_client.get(URL).text
+    assert "Alerts are not checked: run ./run manage send_notices every minute." in admin_client.get(URL).text

@@ -23,10 +23,19 @@ pytestmark = [pytest.mark.once, pytest.mark.slow]
 DEPLOY = ROOT / "deploy"
 
 
-def installed(prefix: Path) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the program's folder, because install.sh writes to it, with the dependencies of this one."""
+    ignored = shutil.ignore_patterns(".*", "var", "docs", "tests", "__pycache__", "node_modules")
+    tree = Path(shutil.copytree(ROOT, tmp_path_factory.mktemp("clone") / "app", ignore=ignored))
+    (tree / ".venv").symlink_to(ROOT / ".venv")
+    return tree
+
+
+def installed(tree: Path, prefix: Path) -> subprocess.CompletedProcess[str]:
     """install.sh PREFIX, with the environment of a user."""
     return subprocess.run(
-        [DEPLOY / "systemd" / "install.sh", prefix],
+        [tree / "deploy" / "systemd" / "install.sh", prefix],
         env={"PATH": os.environ["PATH"], "HOME": str(prefix.parent)},
         capture_output=True,
         text=True,
@@ -34,9 +43,11 @@ def installed(prefix: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_service_below_a_prefix_runs_under_a_supervisor(tmp_path: Path, postgres_url: str, redis_url: str) -> None:
+def test_a_service_below_a_prefix_runs_under_a_supervisor(
+    tree: Path, tmp_path: Path, postgres_url: str, redis_url: str
+) -> None:
     prefix, port = tmp_path / "srv", free_port()
-    assert "Created" in installed(prefix).stdout
+    assert "Created" in installed(tree, prefix).stdout
     env_file = prefix / "etc" / "callerid.env"
     assert stat.S_IMODE(env_file.stat().st_mode) == 0o600
     text = env_file.read_text()
@@ -45,16 +56,19 @@ def test_a_service_below_a_prefix_runs_under_a_supervisor(tmp_path: Path, postgr
     for name, value in {"DATABASE_URL": postgres_url, "REDIS_URL": redis_url, "ALLOWED_HOSTS": "127.0.0.1"}.items():
         text = re.sub(f"^{name}=.*", f"{name}={value}", text, flags=re.MULTILINE)
     env_file.write_text(text)
-    assert installed(prefix).stdout == ""
+    assert installed(tree, prefix).stdout == ""
     assert env_file.read_text() == text  # an upgrade keeps it
 
     # Without the environment of this test: what the supervisor starts has that of the file.
     clean = {"PATH": os.environ["PATH"]}
 
-    def callerid(*arguments: str) -> str:
-        command = [str(prefix / "bin" / "callerid"), *arguments]
-        return subprocess.run(command, env=clean, capture_output=True, text=True, check=True).stdout
+    command = [str(prefix / "bin" / "callerid")]
 
+    def callerid(*arguments: str) -> str:
+        return subprocess.run([*command, *arguments], env=clean, capture_output=True, text=True, check=True).stdout
+
+    doctor = subprocess.run([*command, "doctor"], env=clean, capture_output=True, text=True, check=False)
+    assert f"Run {prefix}/bin/callerid --owner migrate." in doctor.stdout
     callerid("migrate", "--verbosity=0")
     key = callerid("create_token", "pbx", "--credits", "3", "--quiet").strip()
     run = tmp_path / "run"
@@ -89,8 +103,8 @@ def test_a_service_below_a_prefix_runs_under_a_supervisor(tmp_path: Path, postgr
             service.wait()
 
 
-def test_the_command_below_a_prefix_never_means_sqlite(tmp_path: Path) -> None:
-    installed(tmp_path)
+def test_the_command_below_a_prefix_never_means_sqlite(tree: Path, tmp_path: Path) -> None:
+    installed(tree, tmp_path)
     env_file = tmp_path / "etc" / "callerid.env"
     env_file.write_text(re.sub("^DATABASE_URL=.*\n", "", env_file.read_text(), flags=re.MULTILINE))
     done = subprocess.run(
@@ -103,6 +117,14 @@ def test_the_command_below_a_prefix_never_means_sqlite(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert f"{env_file} exists but DATABASE_URL is not set" in done.stderr
     assert list((tmp_path / "var").iterdir()) == []
+    for arguments in ([], ["serve"], ["manage", "prune"]):  # without the environment
+        run = subprocess.run(
+            [tree / "run", *arguments], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False
+        )
+        assert (run.returncode, run.stdout) == (1, "")
+        assert f"{tree} is a production service but DATABASE_URL is not set" in run.stderr
+        assert f"`{tmp_path}/bin/callerid COMMAND`" in run.stderr
+        assert not (tree / "var").exists()
 
 
 @pytest.mark.parametrize("count", ["0", "100", "two", "/srv/callerid"])
@@ -130,13 +152,13 @@ mount --bind "$1/bin" /usr/local/bin && mount --bind "$1/lib" /var/lib
 mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system
 printf '#!/bin/sh\necho "$*" >>"%s/calls"\n' "$1" >"$1/bin/systemctl" && chmod 0755 "$1/bin/systemctl"
 PATH=/usr/local/bin:$PATH /opt/callerid/deploy/systemd/install.sh --start 3 >&2
-rm /usr/local/bin/systemctl && cat "$1/calls"
+rm /usr/local/bin/systemctl && cat "$1/calls" /opt/callerid/.installed
 cd /etc/systemd/system
 stat -c '%U:%G %a %n' /etc/callerid/callerid.env /var/lib/callerid /usr/local/bin/callerid callerid*
 """
 
 
-def test_as_root_it_installs_user_command_and_units(tmp_path: Path) -> None:
+def test_as_root_it_installs_user_command_and_units(tree: Path, tmp_path: Path) -> None:
     with required():
         if os.getuid() or not shutil.which("unshare"):
             raise Unavailable("installing for the system needs root and unshare")
@@ -144,13 +166,14 @@ def test_as_root_it_installs_user_command_and_units(tmp_path: Path) -> None:
         if str(Path(sys.executable).resolve()).startswith(("/root/", "/home/")):
             pytest.skip("this Python is in a home directory")
     tmp_path.chmod(0o755)
-    command = ["unshare", "--mount", "sh", "-euc", SYSTEM_INSTALLATION, "sh", str(tmp_path), str(ROOT)]
+    command = ["unshare", "--mount", "sh", "-euc", SYSTEM_INSTALLATION, "sh", str(tmp_path), str(tree)]
     done = subprocess.run(command, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     units = sorted(unit.name for unit in (DEPLOY / "systemd").glob("callerid*.[st]*"))
     assert done.stdout.splitlines() == [
         "daemon-reload",
         "enable --now callerid.target callerid@8001.service callerid@8002.service callerid@8003.service",
+        "callerid",
         "root:callerid 640 /etc/callerid/callerid.env",
         "callerid:callerid 700 /var/lib/callerid",
         "root:root 755 /usr/local/bin/callerid",

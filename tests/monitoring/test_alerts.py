@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.migrations.recorder import MigrationRecorder
 
 from accounts import audit
 from accounts.models import ApiToken, SearchHour
@@ -208,6 +209,7 @@ def test_audit_that_disagrees_opens_an_incident_until_one_agrees(clock: Clock) -
 def test_stale_and_missing_data_open_incidents(settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = "geography", "complaints"
     settings.REFRESH_SOURCES = ["ftc", "fcc"]
+    MigrationRecorder.Migration.objects.update(applied=NOW - 3 * DAY)
     Dataset.objects.create(name="complaints ftc", version="2026-02-20", rows=1, loaded_at=NOW)
     checks.for_alerts()
     shown = {each.subject: each.summary for each in open_incidents()}
@@ -239,7 +241,7 @@ def test_overdue_maintenance_opens_an_incident() -> None:
     TaskRun.objects.filter(name=audit.TASK).update(succeeded_at=NOW - 8 * DAY)
     checks.for_alerts()
     assert (only().kind, only().subject) == ("task.overdue", "prune")
-    assert only().hint == "Run manage.py prune, and check its timer or cron."
+    assert only().hint == "Run ./run manage prune, and check its timer or cron."
 
 
 # --- The check ---------------------------------------------------------------------------------------------------

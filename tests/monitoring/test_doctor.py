@@ -87,9 +87,17 @@ def test_notices_that_nobody_sends_are_a_problem(sound: Integrator, settings: An
     assert "EMAIL_URL" in problems()["Notices"]
 
 
+def test_a_new_installation_may_wait_for_its_first_download(sound: Integrator, settings: Any) -> None:
+    settings.SOURCE_B, settings.REFRESH_SOURCES = "complaints", ["ftc", "fcc"]
+    MigrationRecorder.Migration.objects.update(applied=timezone.now())
+    assert examine()["Complaint data"] == (True, "No published data is loaded. Not downloaded yet: fcc, ftc.")
+    MigrationRecorder.Migration.objects.update(applied=timezone.now() - timedelta(days=3))
+    assert "Complaint data is stale: fcc. It was never loaded." in problems()["Complaint data"]
+
+
 def test_alerts_that_nobody_checks_are_a_problem(sound: Integrator, settings: Any) -> None:
     settings.ALERT_EMAILS = ["ops@example.org"]
-    assert problems()["Notices"].startswith("Alerts were never checked. Run manage.py send_notices")
+    assert problems()["Notices"].startswith("Alerts were never checked. Run ./run manage send_notices")
     task_runs.record(task_runs.ALERTS, succeeded=True)
     assert problems() == {}
     TaskRun.objects.update(succeeded_at=timezone.now() - task_runs.ALERTS_OVERDUE - timedelta(minutes=1))
@@ -159,7 +167,7 @@ def test_keys_missing_is_reported_in_the_same_form(tmp_path: Path) -> None:
 def test_unapplied_migrations_are_reported_on_sqlite(tmp_path: Path) -> None:
     done = manage(tmp_path, "doctor", "--json")
     checks = read(done.stdout, done.returncode)
-    assert checks["Database"] == (False, "Migrations are not applied: run manage.py migrate.")
+    assert checks["Database"] == (False, "Migrations are not applied. Run ./run manage migrate.")
     assert checks["Maintenance"] == (False, "Not checked: correct the database first.")
     assert checks["Key files"][0]
     (tmp_path / "var" / "callerid.sqlite3").write_bytes(b"no database" * 100)
@@ -183,7 +191,10 @@ def test_servers_that_are_down_or_stall_are_reported(
         assert [secret for secret in ("hunter2", "canary", *keys.values()) if secret in shown] == []
         return [checks["Database"], checks["Redis"]]
 
-    assert database_and_redis()[0] == (False, "Migrations are not applied: run manage.py migrate.")
+    assert database_and_redis()[0] == (
+        False,
+        "Migrations are not applied. Run ./run manage migrate as the owner of the database.",
+    )
     postgres_server.pause()
     assert database_and_redis()[0][1].startswith(("No answer within", "OperationalError: connection"))
     postgres_server.kill()

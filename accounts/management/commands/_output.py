@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
 from accounts.models import ApiToken, Customer
-from core.commands import JSONCommand
+from core.commands import JSONCommand, command_line
 from core.periods import iso
 
 if TYPE_CHECKING:  # importing the JWT library would slow every other command's start
@@ -29,7 +29,7 @@ def find_token(token_id: int) -> ApiToken:
     try:
         return ApiToken.objects.get(pk=token_id)
     except (ApiToken.DoesNotExist, OverflowError):
-        raise CommandError(f"There is no token {token_id}. See: manage.py list_tokens") from None
+        raise CommandError(f"There is no token {token_id}. See: {command_line('list_tokens')}") from None
 
 
 class JWTCommand(JSONCommand):

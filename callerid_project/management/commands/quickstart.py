@@ -17,6 +17,7 @@ from accounts import credits, customers, tokens
 from accounts.models import ApiToken, Customer
 from callerid_project.announce import demo_token_file
 from core import db, loop, schema_state
+from core.commands import command_line
 from core.database_errors import describe
 from phonebook.imports.numbering_plan import UnknownLanguage, load_numbering_plan
 from phonebook.imports.sample_data import load_sample_data
@@ -99,13 +100,14 @@ class Command(BaseCommand):
         if users.filter(is_superuser=True).exists():
             return
         if users.filter(username="admin").exists():
-            self.report("There is no superuser, and the user 'admin' is not one: run ./run manage createsuperuser.")
+            create = command_line("createsuperuser")
+            self.report(f"There is no superuser, and the user 'admin' is not one: run {create}.")
             return
         password = secrets.token_urlsafe(12)
         users.create_superuser("admin", password=password)
         self.report(
             f"Created the superuser 'admin' with the password {password}\n"
-            "  It is not shown again. To change it, run `./run manage changepassword admin`."
+            f"  It is not shown again. To change it, run `{command_line('changepassword admin')}`."
         )
 
 

@@ -90,7 +90,7 @@ def test_source_that_does_not_cover_the_number_is_not_called(
     settings.PRESET_DIR, settings.SOURCE_B = str(tmp_path), "complaints"
     out, _, failed = run(capsys, "check_sources")
     assert "not covered" in out
-    assert "use check_sources --number" in out
+    assert "use ./run manage check_sources --number NUMBER" in out
     assert (failed, vendors.a.heads) == ("", [])
 
 

@@ -109,7 +109,7 @@ def health() -> tuple[bool, str]:
 
 
 def test_health_reports_what_an_operator_must_do(book: CardDAVBook, monkeypatch: pytest.MonkeyPatch) -> None:
-    never = "Address book not synchronized: office. Never synchronized. Run manage.py sync_contacts, and hourly"
+    never = "Address book not synchronized: office. Never synchronized. Run ./run manage sync_contacts, and hourly"
     assert health()[1].startswith(never)
     Ran("sync_contacts")
     assert health() == (True, "Synchronized: office.")
@@ -117,7 +117,7 @@ def test_health_reports_what_an_operator_must_do(book: CardDAVBook, monkeypatch:
     assert "Address book not synchronized: office. Last synchronized at" in health()[1]
     book.faults = [raw(b"", 503)]
     Ran("sync_contacts")
-    assert "the server answered 503. Run manage.py sync_contacts" in health()[1]
+    assert "the server answered 503. Run ./run manage sync_contacts" in health()[1]
     monkeypatch.setenv("ADDRESS_BOOK_OFFICE_REGION", "Nowhere")
     assert "ADDRESS_BOOK_OFFICE_REGION must be" in health()[1]
 
