@@ -5,8 +5,10 @@ import http.client
 import json
 import logging
 import re
+import shutil
 import socket
 import ssl
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,6 +19,7 @@ from callerid_project.logging import DIGITS, JWT, UUID
 from tests.deploy.installation import NAME, NGINX_CONF, Installation
 from tests.reliability import LONG
 from tests.request_ids import KEPT, MALFORMED, SECRET
+from tests.servers import Unavailable, required
 
 pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.reliability]
 
@@ -68,20 +71,22 @@ def test_request_ids_are_those_that_the_service_accepts(installed: Installation)
 
 
 ERRORS = [
-    (b"GET /livez HTTP/1.1\r\nHost: %b\r\nA: %b\r\n\r\n" % (NAME.encode(), b"x" * 9_000), 400),
-    (b"GET /livez HTTP/1.1\r\nHost: %b\r\nHost: %b\r\n\r\n" % (NAME.encode(), NAME.encode()), 400),
-    (b"nonsense\r\n\r\n", 400),
-    (b"GET livez HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 400),
-    (b"post /callerid/search HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 400),
-    (b"TRACE /livez HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 405),
-    (b"GET /%b HTTP/1.1\r\nHost: %b\r\n\r\n" % (b"x" * 9_000, NAME.encode()), 414),
-    (b"POST /callerid/search HTTP/1.1\r\nHost: %b\r\nTransfer-Encoding: x\r\n\r\n" % NAME.encode(), 500),
-    (b"GET /livez HTTP/9.9\r\nHost: %b\r\n\r\n" % NAME.encode(), 500),
+    (b"GET /livez HTTP/1.1\r\nHost: %b\r\nA: %b\r\n\r\n" % (NAME.encode(), b"x" * 9_000), 400, "GET"),
+    (b"GET /livez HTTP/1.1\r\nHost: %b\r\nHost: %b\r\n\r\n" % (NAME.encode(), NAME.encode()), 400, "GET"),
+    (b"nonsense\r\n\r\n", 400, "other"),
+    (b"GET livez HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 400, "GET"),
+    (b"post /callerid/search HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 400, "other"),
+    (b"TRACE /livez HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 405, "TRACE"),
+    (b"GET /%b HTTP/1.1\r\nHost: %b\r\n\r\n" % (b"x" * 9_000, NAME.encode()), 414, "GET"),
+    (b"POST /callerid/search HTTP/1.1\r\nHost: %b\r\nTransfer-Encoding: x\r\n\r\n" % NAME.encode(), 500, "POST"),
+    (b"GET /livez HTTP/9.9\r\nHost: %b\r\n\r\n" % NAME.encode(), 500, "GET"),
 ]
 
 
-@pytest.mark.parametrize(("request_bytes", "status"), ERRORS)
-def test_errors_of_nginx_are_json_with_a_request_id(installed: Installation, request_bytes: bytes, status: int) -> None:
+@pytest.mark.parametrize(("request_bytes", "status", "method"), ERRORS)
+def test_errors_of_nginx_are_json_with_a_request_id(
+    installed: Installation, request_bytes: bytes, status: int, method: str
+) -> None:
     with _tls(installed) as connection:
         connection.sendall(request_bytes)
         answer = http.client.HTTPResponse(connection)
@@ -90,7 +95,25 @@ def test_errors_of_nginx_are_json_with_a_request_id(installed: Installation, req
     assert answer.status == status
     assert answer.headers["Content-Type"] == "application/json"
     assert list(json.loads(body)) == ["detail"]
-    assert answer.headers["X-Request-ID"]
+    logged = installed.nginx.log_until(answer.headers["X-Request-ID"])[-1]
+    assert (logged["status"], logged["method"]) == (str(status), method)
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+def test_log_has_the_method_of_a_refused_request(installed: Installation, version: str) -> None:
+    """An error page of nginx is a GET inside."""
+    with required():
+        if (curl := shutil.which("curl")) is None:
+            raise Unavailable("there is no curl on PATH")
+    command = [curl, "--silent", "--insecure", version, "--resolve", f"{NAME}:443:127.0.0.1", "--data-binary", "@-"]
+    form = ["--output", "-", "--write-out", "%{http_version} %header{x-request-id}", f"https://{NAME}/callerid/search"]
+    done = subprocess.run([*command, *form], input=b"x" * 70_000, capture_output=True, check=True)
+    detail, _, rest = done.stdout.decode().partition("}")
+    assert "Request body too large" in detail
+    used, request_id = rest.split()
+    assert used == version.removeprefix("--http")
+    logged = installed.nginx.log_until(request_id)[-1]
+    assert (logged["method"], logged["status"], logged["route"]) == ("POST", "413", "callerid/search")
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -63,7 +63,9 @@ def test_only_a_search_with_a_key_goes_to_another_host(installed: Installation, 
     assert set(failed) <= set(without)
     other = installed.hosts[1].address
     for name, future in sent.items():
-        upstream = installed.nginx.log_until(name)[-1]["upstream"]
+        logged = installed.nginx.log_until(name)[-1]
+        upstream = logged["upstream"]
+        assert logged["method"] == "POST"
         if name in failed:
             assert upstream == f"{victim.address}:{PORT}"  # and to no other after it
             assert (future.result().status, future.result().json()) == (502, {"detail": "Service unavailable"})
