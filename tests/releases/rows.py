@@ -21,7 +21,8 @@ def create_rows() -> str:
     while empty:
         ready = [model for model in empty if all(_has_rows(each) for each in _referred_to(model))]
         for model in ready:
-            model._default_manager.create(**{field.name: _value(field) for field in model._meta.local_concrete_fields})
+            fields = [field for field in model._meta.local_concrete_fields if not isinstance(field, models.AutoField)]
+            model._default_manager.create(**{field.name: _value(field) for field in fields})
         empty = [model for model in empty if model not in ready]
         assert ready or not empty, f"No row can be the first one of {empty}."
     return issued.api_key
