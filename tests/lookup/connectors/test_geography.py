@@ -28,6 +28,8 @@ NATIONAL_TYPES = {
     PhoneNumberType.VOIP,
     PhoneNumberType.PAGER,
 }
+#: Country codes of several countries with common toll-free, premium-rate or other numbers of no place.
+SHARED_CODES = [1, 7, 39, 44, 47, 61, 212, 262, 358, 590]
 UNNAMED_BY_THE_PACKAGE = {"AC": "Ascension Island", "TA": "Tristan da Cunha", "XK": "Kosovo"}
 
 
@@ -39,6 +41,7 @@ def lookup(number: str) -> Any:
 @pytest.mark.once
 def test_100_000_numbers_are_placed_as_the_geocoder_places_them() -> None:
     checked, wrong, regions, types, places = 0, [], set(), set(), set()
+    without = set[tuple[str | None, int]]()
     geography = Geography()
     for digits, parsed in valid_numbers(NUMBERS):
         checked += 1
@@ -46,6 +49,8 @@ def test_100_000_numbers_are_placed_as_the_geocoder_places_them() -> None:
         place = expected_place(parsed, region, kind)
         if awaited.answer_of(geography, digits) != (Found(location=place) if place else NotFound()):
             wrong.append((digits, place))
+        if not place:
+            without.add((region, kind))
         regions.add(region)
         types.add(kind)
         places.add(place)
@@ -55,6 +60,10 @@ def test_100_000_numbers_are_placed_as_the_geocoder_places_them() -> None:
     assert phonenumbers.SUPPORTED_REGIONS - regions <= {"EH", "MF"}
     assert types == set(PhoneNumberType.values()) - {PhoneNumberType.UNKNOWN}
     assert len(places) > 10_000
+    # README.md and docs/sources.md: which numbers have no place. "001": of no country, such as satellite telephones.
+    assert {region for region, kind in without if kind in NATIONAL_TYPES} == {"001"}
+    shared = {phonenumbers.country_code_for_region(str(region)) for region, _ in without} - {0}
+    assert sorted(shared) == SHARED_CODES
 
 
 def expected_place(parsed: PhoneNumber, region: str | None, kind: int) -> str:
