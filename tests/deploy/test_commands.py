@@ -221,6 +221,15 @@ def test_variables_of_the_caller_replace_those_of_the_files(
     assert said == [f"callerid: {name} comes from your environment, not from {printing / file}." for file in named]
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_home_that_cannot_be_entered_is_not_used(printing: Path, kept: bool) -> None:
+    """As supervisord leaves root's to its programs: https://github.com/MagicStack/asyncpg/issues/910"""
+    home = str(printing if kept else printing / "missing")
+    done = callerid(printing, "serve", given={"CALLERID_ROOT": str(printing), "HOME": home})
+    assert (f"HOME={home}" in done.stdout.splitlines()) is kept
+    assert kept or "HOME=" not in done.stdout
+
+
 def test_the_command_needs_its_files(tmp_path: Path) -> None:
     assert "callerid.env does not exist or is not readable" in callerid(tmp_path, "prune", check=False).stderr
     (tmp_path / "callerid.env").write_text("LOG_LEVEL=INFO\n")

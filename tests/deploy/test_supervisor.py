@@ -153,6 +153,8 @@ mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system
 printf '#!/bin/sh\necho "$*" >>"%s/calls"\n' "$1" >"$1/bin/systemctl" && chmod 0755 "$1/bin/systemctl"
 PATH=/usr/local/bin:$PATH /opt/callerid/deploy/systemd/install.sh --start 3 >&2
 rm /usr/local/bin/systemctl && cat "$1/calls" /opt/callerid/.installed
+cd /usr/local/bin && printf '#!/bin/sh\necho "$(id -un) ${HOME-}"\n' >run && chmod 0755 run
+CALLERID_ROOT=/usr/local/bin HOME=/root ./callerid prune
 cd /etc/systemd/system
 stat -c '%U:%G %a %n' /etc/callerid/callerid.env /var/lib/callerid /usr/local/bin/callerid callerid*
 """
@@ -174,6 +176,7 @@ def test_as_root_it_installs_user_command_and_units(tree: Path, tmp_path: Path) 
         "daemon-reload",
         "enable --now callerid.target callerid@8001.service callerid@8002.service callerid@8003.service",
         "callerid",
+        "callerid ",
         "root:callerid 640 /etc/callerid/callerid.env",
         "callerid:callerid 700 /var/lib/callerid",
         "root:root 755 /usr/local/bin/callerid",
