@@ -17,7 +17,9 @@ from console import pages
 #: What the holder of each role can do, for its form; from the role that may do least. As in docs/roles.md.
 SENTENCES = {
     "viewer": "views customers, tokens, sources and alerts.",
-    "auditor": "views all data, including users and the History, except looked-up files; exports the ledger; changes nothing.",
+    "auditor": (
+        "views all data, including users and the History, except looked-up files; exports the ledger; changes nothing."
+    ),
     "billing": "views customers, tokens, ledger and revenue; tops up tokens, within SUPPORT_CREDITS_PER_DAY.",
     "support": (
         "does everything viewer and billing can do; views requests and rules; refunds searches within that limit; "
