@@ -1,7 +1,7 @@
 #!/bin/sh
 # Restarts instances one after another, each only when the previous one is ready again; stops at the first failure.
 #
-#     deploy/rolling.sh callerid.example.com 10.0.0.11:8001 10.0.0.11:8002 '[fd00::12]:8001'
+#     deploy/rolling.sh callerid.example.com 10.0.0.11:8001 10.0.0.11:8002 10.0.0.11:8000 '[fd00::12]:8001'
 #
 # The first argument is a name of ALLOWED_HOSTS, for the Host header of /readyz. RESTART is the command, `restart ADDRESS
 # PORT` by default: over ssh, or directly for 127.0.0.1. READY_TIMEOUT_S (60): how long an instance may take to be ready.

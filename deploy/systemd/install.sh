@@ -3,8 +3,8 @@
 # `callerid`, and with systemd the units. Run it as root, in the directory where the service is to stay (/opt/callerid),
 # again after each upgrade. It changes no existing environment file.
 #
-# install.sh --start [COUNT] also enables and starts COUNT instances (2), on the ports 8001, 8002 and so on, and callerid.target,
-# which starts them at boot. Without it, nothing is enabled or started.
+# install.sh --start [COUNT] also enables and starts COUNT instances (2), on the ports 8001, 8002 and so on, one for the console
+# on 8000, and callerid.target, which starts them at boot. Without it, nothing is enabled or started.
 #
 # install.sh PREFIX puts everything below that directory instead: PREFIX/etc/callerid.env, PREFIX/bin/callerid and
 # PREFIX/var. It needs no root, makes no user and installs no units: run it as the user that will run the service.
@@ -32,7 +32,7 @@ case $prefix in
     id "$user" >/dev/null 2>&1 ||
         useradd --system --user-group --home-dir /nonexistent --shell /usr/sbin/nologin "$user"
     ;;
-/*) bin=$prefix/bin etc=$prefix/etc data=$prefix/var user= command=$bin/callerid ;;
+/*) bin=$prefix/bin etc=$prefix/etc data=$prefix/var user='' command=$bin/callerid ;;
 *) die "PREFIX must be an absolute path, such as /srv/callerid." ;;
 esac
 case $root$prefix in *[!A-Za-z0-9/._-]*) die "$root and PREFIX may contain letters, digits and /._- only." ;; esac
@@ -76,6 +76,7 @@ if [ ! -e "$env_file" ]; then
     echo "Created $env_file with new keys: set DATABASE_URL, REDIS_URL and ALLOWED_HOSTS there, and back it up."
 fi
 [ -z "$user" ] || chown "$user:$user" "$data"
+[ -e "$etc/console.env" ] || cp "$root/deploy/systemd/console.env.example" "$etc/console.env"
 
 located "$root/deploy/systemd/callerid" >"$bin/.callerid.new"
 chmod 0755 "$bin/.callerid.new"
@@ -86,11 +87,13 @@ if [ -n "$user" ] && [ -d /etc/systemd/system ]; then
     for unit in "$root"/deploy/systemd/*.service "$root"/deploy/systemd/*.target "$root"/deploy/systemd/*.timer; do
         located "$unit" >"/etc/systemd/system/${unit##*/}"
     done
+    mkdir -p /etc/systemd/system/callerid@8000.service.d
+    located "$root/deploy/systemd/callerid@8000.service.d/console.conf" >/etc/systemd/system/callerid@8000.service.d/console.conf
     if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 fi
 if [ "$start" -gt 0 ]; then
     set -- callerid.target
-    port=8001
+    port=8000
     while [ "$port" -le $((8000 + start)) ]; do
         set -- "$@" "callerid@$port.service"
         port=$((port + 1))

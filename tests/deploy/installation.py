@@ -27,7 +27,7 @@ from tests.servers import PostgresServer, RedisServer, Server, Unavailable
 from tests.service import LONG_TIMEOUTS, START_S, Service
 
 NAME = "callerid.example.com"
-PORT = 8000
+PORT, CONSOLE_PORT = 8000, 8001
 NGINX_CONF = plugin.ROOT / "deploy" / "nginx" / "callerid.conf"
 
 
@@ -53,16 +53,16 @@ class SharedRedis(RedisServer):
 class HostService(Service):
     """One host's service, started again whenever it ends, as its systemd unit does."""
 
-    def __init__(self, host: namespaces.Host, directory: Path, environment: dict[str, str]) -> None:
+    def __init__(self, host: namespaces.Host, directory: Path, environment: dict[str, str], port: int = PORT) -> None:
         super().__init__(directory, {**environment, "HOST": host.address})
         self.address = host.address
-        self.env["PORT"] = str(PORT)
+        self.env["PORT"] = str(port)
         self.pid_file = directory / "pid"
         loop = f"while :; do {sys.executable} -m callerid_project.serve & echo $! >{self.pid_file}; wait $!; done"
         self._command = host.command("sh", "-c", loop)
 
     def answers(self) -> bool:
-        url, headers = f"http://{self.address}:{PORT}/readyz", {"Host": NAME}
+        url, headers = f"http://{self.address}:{self.env['PORT']}/readyz", {"Host": NAME}
         try:
             return urllib3.request("GET", url, headers=headers, retries=False, timeout=5).status == 200
         except urllib3.exceptions.HTTPError:
@@ -85,7 +85,7 @@ class HostService(Service):
 class Nginx(Server):
     """`nginx.conf` of Debian in short, with the shipped configuration."""
 
-    def __init__(self, upstreams: list[str]) -> None:
+    def __init__(self, upstreams: list[str], console: str) -> None:
         super().__init__()
         binary = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
         if binary is None:
@@ -104,6 +104,7 @@ class Nginx(Server):
             "/var/log/nginx/": f"{self.directory}/",
             "127.0.0.1:8001": upstreams[0],
             "127.0.0.1:8002": upstreams[1],
+            "127.0.0.1:8000": console,
         }.items():
             assert shipped in text, shipped
             text = text.replace(shipped, here)
@@ -149,10 +150,12 @@ class Nginx(Server):
 
 @dataclass
 class Installation:
-    """`commands`: for management commands, in the hub."""
+    """`hosts`: each with an instance that answers searches. `console`: the instance for pages, on the first of them.
+    `commands`: for management commands, in the hub."""
 
     nginx: Nginx
     hosts: list[HostService]
+    console: HostService
     commands: Service
     database_url: str
 
@@ -196,25 +199,29 @@ def installation(directory: Path, **environment: str) -> Iterator[Installation]:
     """
     with contextlib.ExitStack() as opened:
         found = opened.enter_context(namespaces.hosts(2))
-        nginx = Nginx([f"{host.address}:{PORT}" for host in found])
+        nginx = Nginx([f"{host.address}:{PORT}" for host in found], f"{found[0].address}:{CONSOLE_PORT}")
         opened.callback(nginx.close)
         postgres, redis = SharedPostgres().start(), SharedRedis().start()
         opened.callback(postgres.close)
         opened.callback(redis.close)
         shared = {**example_settings(), **plugin.generated_keys(), **LONG_TIMEOUTS, **environment}
         local_urls = {"DATABASE_URL": postgres.url, "REDIS_URL": redis.url}
+        serves_pages = {"SERVE": "console", "SEARCH_URL": f"http://{found[0].address}:{PORT}"}
         services: list[HostService] = []
-        for n, host in enumerate(found):
-            (directory / f"host{n}").mkdir()
+        for name, host, more, port in (
+            *((f"host{n}", host, {}, PORT) for n, host in enumerate(found)),
+            ("console", found[0], serves_pages, CONSOLE_PORT),
+        ):
+            (directory / name).mkdir()
             urls = {name: url.replace("127.0.0.1", host.hub) for name, url in local_urls.items()}
-            services.append(HostService(host, directory / f"host{n}", {**shared, **urls}))
+            services.append(HostService(host, directory / name, {**shared, **urls, **more}, port))
             opened.callback(services[-1].kill)
         commands = Service(directory, {**shared, **local_urls})
         commands.manage("migrate", "--verbosity=0")
         with ThreadPoolExecutor() as starters:  # its threads are in the hub too
             list(starters.map(HostService.start, services))
         nginx.start()
-        yield Installation(nginx, services, commands, postgres.url)
+        yield Installation(nginx, services[:-1], services[-1], commands, postgres.url)
 
 
 def example_settings() -> dict[str, str]:

@@ -60,6 +60,9 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     units = [str(path).replace("@.", "@8001.") for path in sorted(tmp_path.iterdir())]
     for template in tmp_path.glob("*@.*"):
         shutil.copy(template, str(template).replace("@.", "@8001."))
+    units.append(str(tmp_path / "callerid@8000.service"))
+    shutil.copy(tmp_path / "callerid@.service", units[-1])
+    shutil.copytree(SYSTEMD / "callerid@8000.service.d", f"{units[-1]}.d")
     command = [tool("systemd-analyze"), "verify", "--man=no", *units]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -132,7 +135,7 @@ def test_all_manifests_are_deployed_and_confined() -> None:
     assert files == {*listed, "kustomization.yaml", "migration.yaml"}
     kinds = {each["kind"] for each in objects()}
     assert kinds == {"CronJob", "Deployment", "Job", "Namespace", "PodDisruptionBudget", "Service"}
-    assert len(pods()) == 7
+    assert len(pods()) == 8
     for pod in pods():
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] is True
@@ -155,19 +158,48 @@ def test_compose_mounts_what_exists_and_scrapes_each_instance() -> None:
     assert services["redis"]["volumes"] == ["../redis/redis.conf:/redis.conf:ro"]
     (scrape,) = yaml.safe_load((DEPLOY / "docker" / "prometheus.yml").read_text())["scrape_configs"]
     (discovery,) = scrape["dns_sd_configs"]
-    (name,) = discovery["names"]
-    assert services[name]["scale"] == 2
+    instances = {name: service for name, service in services.items() if "SERVE" in service.get("environment", {})}
+    assert {name: each["environment"]["SERVE"] for name, each in instances.items()} == {
+        "callerid": "search",
+        "console": "console",
+    }
+    assert discovery["names"] == [*instances]
+    assert services["callerid"]["scale"] == 2
+    assert services["console"]["environment"]["SEARCH_URL"] == f"http://callerid:{discovery['port']}"
     image = (DEPLOY / "docker" / "Dockerfile").read_text()
     assert re.search(f"^EXPOSE {discovery['port']}$", image, re.MULTILINE)
     # Each container accepts its own address, which Prometheus sends, and runs what the image does.
     runs, *arguments = json.loads(re.findall("^CMD (.+)$", image, re.MULTILINE)[-1])
-    assert services[name]["command"][-1] == (
-        f'ALLOWED_HOSTS="$$ALLOWED_HOSTS,$$(hostname -i)" exec {runs} {" ".join(arguments)}'
-    )
+    command = f'ALLOWED_HOSTS="$$ALLOWED_HOSTS,$$(hostname -i)" exec {runs} {" ".join(arguments)}'
+    assert [each["command"][-1] for each in instances.values()] == [command] * 2
+
+
+def deployments() -> list[Any]:
+    """For searches, and for the console."""
+    found = [each for each in objects() if each["kind"] == "Deployment"]
+    return sorted(found, key=lambda each: str(each["metadata"]["name"]))
+
+
+def test_the_pods_of_the_console_differ_in_what_they_answer() -> None:
+    search, console = deployments()
+    specs = [each["spec"]["template"]["spec"] for each in (search, console)]
+    variables = [{each["name"]: each.get("value") for each in spec["containers"][0].pop("env")} for spec in specs]
+    assert variables[0].pop("SERVE") == "search"
+    assert variables[1].pop("SERVE") == "console"
+    assert variables[1].pop("SEARCH_URL") == "http://callerid"
+    assert variables[0] == variables[1]
+    for spec, deployment in zip(specs, (search, console), strict=True):
+        labels = deployment["spec"]["selector"]["matchLabels"]
+        assert deployment["spec"]["template"]["metadata"]["labels"] == labels
+        assert spec["topologySpreadConstraints"][0].pop("labelSelector") == {"matchLabels": labels}
+        spec["containers"][0]["resources"]["requests"].pop("cpu")
+    assert specs[0] == specs[1]
+    selected = {each["metadata"]["name"]: each["spec"]["selector"] for each in objects() if each["kind"] == "Service"}
+    assert selected == {each["metadata"]["name"]: each["spec"]["selector"]["matchLabels"] for each in deployments()}
 
 
 def test_probes_reach_a_pod_by_the_address_of_each_family() -> None:
-    (deployment,) = [each for each in objects() if each["kind"] == "Deployment"]
+    deployment, _ = deployments()
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     names = [each["name"] for each in container["env"]]
     variables = {each["name"]: each for each in container["env"]}
@@ -179,7 +211,7 @@ def test_probes_reach_a_pod_by_the_address_of_each_family() -> None:
 
 
 def test_a_pod_stops_within_its_grace_period() -> None:
-    (deployment,) = [each for each in objects() if each["kind"] == "Deployment"]
+    deployment, _ = deployments()
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     command, seconds = container["lifecycle"]["preStop"]["exec"]["command"]

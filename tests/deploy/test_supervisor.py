@@ -156,7 +156,8 @@ rm /usr/local/bin/systemctl && cat "$1/calls" /opt/callerid/.installed
 cd /usr/local/bin && printf '#!/bin/sh\necho "$(id -un) ${HOME-}"\n' >run && chmod 0755 run
 CALLERID_ROOT=/usr/local/bin HOME=/root ./callerid prune
 cd /etc/systemd/system
-stat -c '%U:%G %a %n' /etc/callerid/callerid.env /var/lib/callerid /usr/local/bin/callerid callerid*
+stat -c '%U:%G %a %n' /etc/callerid/callerid.env /var/lib/callerid /usr/local/bin/callerid callerid* /etc/callerid/console.env
+grep -h EnvironmentFile= callerid@8000.service.d/console.conf
 """
 
 
@@ -174,11 +175,14 @@ def test_as_root_it_installs_user_command_and_units(tree: Path, tmp_path: Path) 
     units = sorted(unit.name for unit in (DEPLOY / "systemd").glob("callerid*.[st]*"))
     assert done.stdout.splitlines() == [
         "daemon-reload",
-        "enable --now callerid.target callerid@8001.service callerid@8002.service callerid@8003.service",
+        "enable --now callerid.target "
+        "callerid@8000.service callerid@8001.service callerid@8002.service callerid@8003.service",
         "callerid",
         "callerid ",
         "root:callerid 640 /etc/callerid/callerid.env",
         "callerid:callerid 700 /var/lib/callerid",
         "root:root 755 /usr/local/bin/callerid",
-        *(f"root:root 644 {unit}" for unit in units),
+        *(f"root:root {755 if unit.endswith('.d') else 644} {unit}" for unit in units),
+        "root:root 644 /etc/callerid/console.env",
+        "EnvironmentFile=/etc/callerid/console.env",
     ]
