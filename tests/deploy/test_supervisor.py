@@ -156,7 +156,7 @@ rm /usr/local/bin/systemctl && cat "$1/calls" /opt/callerid/.installed
 cd /usr/local/bin && printf '#!/bin/sh\necho "$(id -un) ${HOME-}"\n' >run && chmod 0755 run
 CALLERID_ROOT=/usr/local/bin HOME=/root ./callerid prune
 cd /etc/systemd/system
-stat -c '%U:%G %a %n' /etc/callerid/callerid.env /var/lib/callerid /usr/local/bin/callerid callerid* /etc/callerid/console.env
+stat -c '%U:%G %a %n' /etc/callerid/*.env /var/lib/callerid /usr/local/bin/callerid callerid*
 grep -h EnvironmentFile= callerid@8000.service.d/console.conf
 """
 
@@ -175,14 +175,13 @@ def test_as_root_it_installs_user_command_and_units(tree: Path, tmp_path: Path) 
     units = sorted(unit.name for unit in (DEPLOY / "systemd").glob("callerid*.[st]*"))
     assert done.stdout.splitlines() == [
         "daemon-reload",
-        "enable --now callerid.target "
-        "callerid@8000.service callerid@8001.service callerid@8002.service callerid@8003.service",
+        f"enable --now callerid.target {' '.join(f'callerid@{port}.service' for port in range(8000, 8004))}",
         "callerid",
         "callerid ",
         "root:callerid 640 /etc/callerid/callerid.env",
+        "root:root 644 /etc/callerid/console.env",
         "callerid:callerid 700 /var/lib/callerid",
         "root:root 755 /usr/local/bin/callerid",
         *(f"root:root {755 if unit.endswith('.d') else 644} {unit}" for unit in units),
-        "root:root 644 /etc/callerid/console.env",
         "EnvironmentFile=/etc/callerid/console.env",
     ]

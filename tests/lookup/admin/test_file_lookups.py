@@ -116,6 +116,28 @@ def test_token_with_too_few_credits_starts_only_on_request(
     assert lookup.token == token
 
 
+@pytest.mark.parametrize(
+    ("serve", "search_url", "url"),
+    [
+        ("all", "", "http://testserver:80"),
+        ("all", "http://10.0.0.7:8001", "http://10.0.0.7:8001"),
+        ("console", "http://10.0.0.7:8001", "http://10.0.0.7:8001"),
+        ("console", "", None),
+    ],
+)
+def test_searches_go_to_an_instance_that_answers_them(
+    operator: Client, token: ApiToken, lookup: FileLookup, settings: Any, serve: str, search_url: str, url: str | None
+) -> None:
+    settings.SERVE, settings.SEARCH_URL = serve, search_url
+    page = words(step(operator, lookup, "start", token=token).text)
+    lookup.refresh_from_db()
+    if url is None:
+        assert lookup.state == "ready"
+        assert "This instance answers no searches. Set SEARCH_URL: docs/processes.md has more." in page
+    else:
+        assert (lookup.state, lookup.url) == ("running", url)
+
+
 @pytest.mark.parametrize("choose", [str, lambda token: f"#{token.pk}", lambda token: f" {token.pk} "])
 def test_token_by_name_or_id(operator: Client, token: ApiToken, lookup: FileLookup, choose: Callable[..., str]) -> None:
     page = words(step(operator, lookup, "start", token=choose(token)).text)
