@@ -8,7 +8,7 @@ when the client leaves, or is disconnected because it does not read (callerid_pr
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -90,20 +90,27 @@ class PageHandler(BaseHandler):
     async def _send(
         self, request: HttpRequest, response: HttpResponseBase, client: "asyncio.Future[None]", send: Any
     ) -> None:
-        async def send_body(piece: bytes, more_body: bool = True) -> None:
-            await send({"type": "http.response.body", "body": piece, "more_body": more_body})
-
+        pieces = self._pieces(request, response, client)
+        piece: bytes | None = await anext(pieces, b"")
         cookies = [(b"set-cookie", cookie.OutputString().encode()) for cookie in response.cookies.values()]
         headers = [*middleware.encoded(response), *cookies]
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+        while piece is not None:
+            # That it is the last one is known before it is sent: who has it may send the next request.
+            following = await anext(pieces, None)
+            await send({"type": "http.response.body", "body": piece, "more_body": following is not None})
+            piece = following
+
+    async def _pieces(
+        self, request: HttpRequest, response: HttpResponseBase, client: "asyncio.Future[None]"
+    ) -> AsyncIterator[bytes]:
+        """The body, as long as the client is there."""
         if isinstance(response, HttpResponse):
-            await send_body(response.content, more_body=False)
-            return
-        if request.method != "HEAD":
+            yield response.content
+        elif request.method != "HEAD":
             content = iter(response)
             while piece := await self._in_thread(lambda: _piece(content), unless=client):
-                await send_body(piece)
-        await send_body(b"", more_body=False)
+                yield piece
 
     async def _in_thread(self, function: Callable[[], T], *, unless: "asyncio.Future[None] | None" = None) -> T | None:
         """The result of `function`; None, and it does not run, if `unless` is done when a thread is free."""

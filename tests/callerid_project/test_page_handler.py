@@ -69,6 +69,15 @@ def test_responses_that_nobody_reads_hold_no_thread(service: Service) -> None:
 
 
 @pytest.mark.slow
+def test_a_client_may_send_its_next_request_at_once(service: Service) -> None:
+    """When it has the last byte: not all requests of one connection are pipelined that look so."""
+    with Connection(service.port) as connection:
+        for _ in range(50):
+            for path in ("/static/callerid/home.js", "/static/callerid/home.css", "/admin/login/", "/livez"):
+                assert connection.send(request(path)).read().status == 200
+
+
+@pytest.mark.slow
 def test_clients_that_leave_hold_no_thread(service: Service) -> None:
     for _ in range(4):
         for _ in range(PAGE_THREADS + 1):
@@ -237,7 +246,7 @@ def test_a_download_ends_with_its_client_and_is_closed(leaves: bool) -> None:
         pages.free.set()
         await pages.open(client)
         assert closed.is_set()
-        assert len(parts) == (52 if leaves else 100)
+        assert len(parts) == (52 if leaves else 100)  # two pieces are read, of two parts each, before one is sent
         assert len(client.body) == len(parts) * 40_000
         assert client.sent[-1].get("more_body", False) is False
 

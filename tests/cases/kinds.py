@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from django.test import Client, RequestFactory
 from callerid_project.environment import Environment
 from callerid_project.middleware import request_id_for
 from core import throttling
+from tests import raw_http
+from tests.load import create_tokens
+from tests.service import Service
 
 
 @dataclass(frozen=True)
@@ -58,3 +62,23 @@ def allowed_hosts(case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch) ->
 def request_id(case: Case) -> None:
     expected = case.data.pop("kept")
     assert {sent: request_id_for(sent) == sent for sent in expected} == expected
+
+
+def connection(case: Case, serve: Callable[..., Service]) -> None:
+    """Files with a request each, sent one after the other on one connection. `<token>`: an API token, `<length>`: the
+    body's; a body is sent in chunks if the headers say so, with what stands behind `<trailers>`."""
+    service = serve()
+    (key,) = create_tokens(service, 1)
+    statuses = []
+    with raw_http.Connection(service.port) as peer:
+        for name in case.data.pop("requests"):
+            head, _, body = (case.folder / name).read_text(encoding="utf-8").partition("\n\n")
+            body, _, trailers = body.replace("<token>", key).partition("\n<trailers>\n")
+            content = body.strip().encode()
+            if "chunked" in head:
+                length = len(content)
+                last = b"0\r\n" + trailers.replace("\n", "\r\n").encode() + b"\r\n"
+                content = raw_http.chunk(content[: length // 2]) + raw_http.chunk(content[length // 2 :]) + last
+            head = head.replace("<length>", str(len(content))).replace("\n", "\r\n")
+            statuses.append(peer.send(f"{head}\r\n\r\n".encode() + content).read().status)
+    assert statuses == case.data.pop("status")
