@@ -45,10 +45,23 @@ def callerid(
     )
 
 
-class ShippedPgBouncer(PgBouncer):
-    """With deploy/pgbouncer/pgbouncer.ini; `secrets`: role → its verifier in pg_authid."""
+def documented_userlist(postgres: PostgresServer) -> str:
+    """What the command of docs/postgresql.md writes to userlist.txt."""
+    text = (plugin.ROOT / "docs" / "postgresql.md").read_text(encoding="utf-8")
+    (command,) = re.findall("^runuser -u postgres -- (psql .+) >/etc/pgbouncer/userlist.txt$", text, re.MULTILINE)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PGHOST": "127.0.0.1",
+        "PGPORT": str(postgres.port),
+        "PGUSER": "postgres",
+    }
+    return subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, check=True).stdout
 
-    def __init__(self, postgres: PostgresServer, secrets: dict[str, str]) -> None:
+
+class ShippedPgBouncer(PgBouncer):
+    """With deploy/pgbouncer/pgbouncer.ini and the documented userlist.txt."""
+
+    def __init__(self, postgres: PostgresServer) -> None:
         super().__init__(f"postgres://callerid_serving:{PASSWORD}@127.0.0.1:{postgres.port}/callerid")
         text = (DEPLOY / "pgbouncer" / "pgbouncer.ini").read_text()
         for shipped, here in {
@@ -59,8 +72,7 @@ class ShippedPgBouncer(PgBouncer):
             assert shipped in text
             text = text.replace(shipped, here)
         (self.directory / "shipped.ini").write_text(text)
-        users = "".join(f'"{role}" "{secret}"\n' for role, secret in secrets.items())
-        (self.directory / "userlist.txt").write_text(users)
+        (self.directory / "userlist.txt").write_text(documented_userlist(postgres))
         self.directory.chmod(0o755)
 
     def command(self) -> list[str]:
@@ -109,11 +121,8 @@ def test_the_shipped_files_make_an_installation(database: PostgresServer, tmp_pa
     callerid(tmp_path, "--owner", "dbshell", "--", "-v", "ON_ERROR_STOP=1", "-f", grants)
     callerid(tmp_path, "create_token", "pbx", "--credits", "3", "--quiet")
 
-    with psycopg.connect(database.url, autocommit=True) as admin:
-        found = admin.execute("SELECT rolname, rolpassword FROM pg_authid WHERE rolpassword IS NOT NULL")
-        secrets: dict[str, str] = dict(found.fetchall())
     with required():
-        pooler = ShippedPgBouncer(database, secrets).start()
+        pooler = ShippedPgBouncer(database).start()
     try:
         pooled = re.sub("DATABASE_URL=.*", f"DATABASE_URL={pooler.url}\nDB_PREPARE=false", env_file.read_text())
         env_file.write_text(pooled)
