@@ -15,6 +15,9 @@ directory=$1
 days=${2:-14}
 case $days in '' | *[!0-9]*) echo "backup.sh: DAYS is a whole number." >&2; exit 2 ;; esac
 mkdir -p "$directory"
+# `find` fails where it may not return to, such as root's directory for the user postgres.
+cd -- "$directory"
+directory=$PWD
 
 name=callerid-$(date -u +%Y%m%dT%H%M%SZ).dump
 partial=$directory/.$name.partial

@@ -28,7 +28,7 @@ def documented(section: str, language: str) -> str:
     text = (plugin.ROOT / "docs" / "backup.md").read_text()
     found = re.search(rf"^## {section}\n.*?```{language}\n(.*?)```", text, re.DOTALL | re.MULTILINE)
     assert found is not None
-    return found[1]
+    return re.sub("^    ", "", found[1], flags=re.MULTILINE)
 
 
 def documented_command(program: str, replaced: Mapping[str, object]) -> list[str]:
@@ -75,10 +75,10 @@ class RecoveredPostgres(ArchivingPostgres):
         subprocess.run(
             ["cp", "-a", self._source.directory / "base", self.directory / "data"], check=True, **self._running_as
         )
-        settings = documented("Recovery to a point in time", "ini")
+        settings = documented("Recovery to a point in time", "sh").partition("<<'END'\n")[2].partition("END\n")[0]
         settings = settings.replace("/var/lib/postgresql/archive", str(self._source.archive))
         settings = re.sub("recovery_target_time = '[^']+'", f"recovery_target_time = '{self._target_time}'", settings)
-        with (self.directory / "data" / "postgresql.conf").open("a") as file:
+        with (self.directory / "data" / "postgresql.auto.conf").open("a") as file:
             file.write(settings)
         (self.directory / "data" / "recovery.signal").touch()
 
@@ -116,16 +116,14 @@ def assert_audit_is_clean(service: Service, url: str) -> None:
     assert json.loads(service.manage("audit_credits", "--json")) == {"disagreements": []}
 
 
-def test_credits_add_up_after_a_restore_and_a_recovery(
-    serve: Serve, archiving: ArchivingPostgres, tmp_path: Path
-) -> None:
+def test_credits_add_up_after_a_restore_and_a_recovery(serve: Serve, archiving: ArchivingPostgres) -> None:
     url = archiving.url
     service = serve(DATABASE_URL=url, REDIS_URL="", RATE_LIMIT="1000000/m")
     service.manage("set_rule", NUMBER, "--spam", "no")
     with Load(service, keep_alive=2, phone_numbers=[NUMBER]) as load:
         load.more(20)
         before = rows(url)
-        dump = run_backup(archiving, tmp_path / "dumps")
+        dump = run_backup(archiving, archiving.directory / "dumps")
         load.more(1)
         after = rows(url)
 
@@ -165,8 +163,22 @@ def test_credits_add_up_after_a_restore_and_a_recovery(
         assert rows(recovered.url) >= charged
         assert rows(recovered.url) < rows(url)
         assert_audit_is_clean(service, recovered.url)
+        copy_lost_rows(recovered, archiving)
+        assert rules(url) == [(int(NUMBER),)]
+        service.env["DATABASE_URL"] = url
+        service.manage("set_rule", f"{NUMBER[:-1]}3", "--spam", "no")  # its id is no other row's
     finally:
         recovered.close()
+
+
+def copy_lost_rows(source: PostgresServer, target: PostgresServer) -> None:
+    """By the documented commands."""
+    text = (plugin.ROOT / "docs" / "backup.md").read_text()
+    copies = re.findall(r"-- psql .*-c '(COPY .*)'", text)
+    rows = b""
+    for server, copy in zip((source, target), copies, strict=True):
+        command = ["psql", "-d", "postgres", "-c", copy.replace("12125550142", NUMBER)]
+        rows = subprocess.run(command, env=environment(server), input=rows, capture_output=True, check=True).stdout
 
 
 def run_backup(server: PostgresServer, directory: Path) -> Path:
@@ -179,8 +191,21 @@ def run_backup(server: PostgresServer, directory: Path) -> Path:
     missing = {**environment(server), "PGDATABASE": "missing"}
     assert subprocess.run(script, env=missing, capture_output=True, check=False).returncode != 0
     assert list(directory.iterdir()) == [old]
+    # In a directory that its user may not enter, as root's is to the user postgres.
+    closed = directory.parent / "closed"
+    closed.mkdir(mode=0o700)
+    user = server.as_unprivileged_user()
+    for each in (directory, old):
+        if uid := user.get("user"):
+            os.chown(each, uid, user["group"])
     done = subprocess.run(
-        script, env={**environment(server), "PGDATABASE": "postgres"}, capture_output=True, text=True, check=True
+        script,
+        cwd=closed,
+        env={**environment(server), "PGDATABASE": "postgres"},
+        capture_output=True,
+        text=True,
+        check=True,
+        **user,
     )
     (dump,) = directory.iterdir()
     assert (done.stdout, dump.stat().st_mode & 0o777) == (f"{dump}\n", 0o600)
