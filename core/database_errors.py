@@ -1,6 +1,14 @@
-"""What may be shown or logged about a database error: never a message that may quote a row or a statement."""
+"""What a database error means for its connection, and what may be shown or logged about it: never a message that may
+quote a row or a statement."""
 
 from typing import Any
+
+#: Classes of SQLSTATE, or codes, after which it is unknown whether the statement was committed: broken connections, and
+#: servers that shut down, also while a commit waits for a standby.
+_UNKNOWN = ("08", "57P")
+#: Of further ones after which only a new connection can be expected to work. The server accepts no writes: it is not
+#: the primary any more. The connection's prepared statements, or its search path, are not those of a new one.
+_STALE = ("25006", "0A000", "26000", "42P05", "3F000", "42P01")
 
 #: Classes of SQLSTATE whose messages name hosts, roles, databases, tables and limits, but no values: unsupported
 #: features (such as a changed plan), connections, transaction states, authorization, unknown databases, rollbacks,
@@ -8,6 +16,15 @@ from typing import Any
 _CLASSES = frozenset({"0A", "08", "25", "28", "3D", "40", "53", "55", "57", "58"})
 #: Of the others: unknown table, unknown column, missing privilege.
 _CODES = frozenset({"42P01", "42703", "42501"})
+
+
+def is_outcome_unknown(sqlstate: str | None) -> bool:
+    return sqlstate is None or sqlstate.startswith(_UNKNOWN)
+
+
+def is_connection_stale(sqlstate: str) -> bool:
+    """Whether the statement failed because of its connection, which is not used again."""
+    return sqlstate in _STALE
 
 
 def describe(error: BaseException) -> str:

@@ -36,6 +36,17 @@ class DatabaseWrapper(base.DatabaseWrapper):
     Database: Any = SimpleNamespace(**{**vars(psycopg), "connect": LimitedConnection.connect})
     client_class = DatabaseClient
 
+    def is_usable(self) -> bool:
+        """Django calls this at the first statement of a request, and after an error. Not where the server accepts no
+        writes: the name in DATABASE_URL may lead to another one by now, so the request makes a new connection."""
+        if self.connection is None:
+            return False
+        try:
+            with self.connection.cursor() as cursor:
+                return bool(cursor.execute("SHOW transaction_read_only").fetchone() == ("off",))
+        except psycopg.Error:
+            return False
+
     def _configure_connection(self, connection: Any) -> bool:
         """By SET, because PgBouncer refuses `options` in the startup packet. Not with DB_PREPARE=false, behind a pooler
         in transaction mode: what is set there stays with the server's connection, for whichever client gets it next."""

@@ -19,7 +19,7 @@ from django.db import DatabaseError, DataError, IntegrityError, connection
 from psycopg import conninfo
 
 from core import loop
-from core.database_errors import describe
+from core.database_errors import describe, is_connection_stale, is_outcome_unknown
 from core.db import ConnectionLost, NotSent
 
 log = logging.getLogger(__name__)
@@ -27,9 +27,6 @@ log = logging.getLogger(__name__)
 #: How long a connection to one of several hosts may take: a host that is switched off must not use up the time of a
 #: search while another host answers.
 HOST_TIMEOUT_S = 0.3
-#: Classes of SQLSTATE, and codes, after which it is unknown whether the statement was committed: broken connections,
-#: and servers that shut down, also while a commit waits for a standby.
-_UNKNOWN = ("08", "57P")
 _ERRORS = {"22": DataError, "23": IntegrityError}
 #: What asyncpg raises when it cannot connect, or loses a connection. Of these, a host that is a standby although
 #: `target_session_attrs` asks for another kind is an InternalClientError.
@@ -50,6 +47,8 @@ class Pool:
         #: The one that was used last is used next.
         self._idle: list[asyncpg.Connection[Any]] = []
         self._open = 0
+        #: Those made since the last `close`.
+        self._reusable: set[asyncpg.Connection[Any]] = set()
         #: Get a connection, or None: one may be made.
         self._waiting: deque[asyncio.Future[asyncpg.Connection[Any] | None]] = deque()
 
@@ -61,8 +60,11 @@ class Pool:
             log.warning("the database cannot be reached (%s)", describe(errors[0]))
 
     def close(self) -> None:
+        """Close all connections, those in use after their statement. Statements that come later make new ones, at most
+        `size` at once: the name in DATABASE_URL may lead to another server by now."""
         for idle in self._idle:
             idle.terminate()
+        self._reusable.clear()
 
     def sizes(self) -> tuple[int, int, int]:
         return self._open, len(self._idle), self._size
@@ -75,8 +77,11 @@ class Pool:
         try:
             return await acquired.fetch(_numbered(statement), *parameters)
         except asyncpg.PostgresError as error:
-            if error.sqlstate is None or error.sqlstate.startswith(_UNKNOWN):
+            if is_outcome_unknown(error.sqlstate):
                 raise self._lost(acquired) from error
+            if is_connection_stale(error.sqlstate):
+                acquired.terminate()
+                self.close()
             raise _ERRORS.get(error.sqlstate[:2], DatabaseError)(str(error)) from error
         except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
             raise self._lost(acquired) from error
@@ -98,6 +103,7 @@ class Pool:
         while self._idle:
             if not (idle := self._idle.pop()).is_closed():
                 return idle
+            self._reusable.discard(idle)
             self._open -= 1
         try:
             while self._open >= self._size:
@@ -106,7 +112,9 @@ class Pool:
             self._open += 1
             try:
                 async with asyncio.timeout(self._max_wait_s):
-                    return await self._connect()
+                    connected = await self._connect()
+                self._reusable.add(connected)
+                return connected
             except BaseException:
                 self._open -= 1
                 self._hand_over(None)
@@ -130,7 +138,9 @@ class Pool:
                 limit.cancel()
 
     def _release(self, released: "asyncpg.Connection[Any] | None") -> None:
-        if released is not None and released.is_closed():
+        if released is not None and (released.is_closed() or released not in self._reusable):
+            released.terminate()
+            self._reusable.discard(released)
             self._open -= 1
             released = None
         if not self._hand_over(released) and released is not None:

@@ -9,6 +9,10 @@ import re
 
 from core import db
 
+READ_ONLY = (
+    "The database accepts no writes: it is a standby, or set to read-only. Set target_session_attrs=read-write in "
+    "DATABASE_URL, also with a single host name, to use only a server that does"
+)
 #: In seconds. A serving process gives a commit up after DB_STATEMENT_TIMEOUT_MS + 0.25 s, by default less than this.
 MAX_COMMIT_WAIT_S = 1.0
 
@@ -32,13 +36,19 @@ def commit_problem() -> str | None:
 
 
 async def find_commit_problem() -> str | None:
-    """As `commit_problem`, on the event loop; None on SQLite."""
-    return _problem(*await db.afetch_one(_STATE)) if db.VENDOR == "postgresql" else None
+    """As `commit_problem`, on the event loop; None on SQLite. The next one asks on a new connection if the server
+    accepts no writes."""
+    if db.VENDOR == "sqlite":
+        return None
+    read_only, *others = await db.afetch_one(_STATE)
+    if read_only and db.pool is not None:
+        db.pool.close()
+    return _problem(read_only, *others)
 
 
 def _problem(read_only: bool, names: str, connected: int, waiting: bool) -> str | None:
     if read_only:
-        return "The database accepts no writes: it is a standby, or set to read-only"
+        return READ_ONLY
     required = required_standbys(names)
     if connected < required:
         return f"Commits wait for {required} synchronous standbys, of which {connected} are connected"

@@ -12,8 +12,11 @@ from typing import Any, TypeVar
 import psycopg
 import pytest
 from django.db import DatabaseError, DataError, IntegrityError
+from django.db.utils import ConnectionHandler
 from psycopg import conninfo
 
+from callerid_project import databases
+from callerid_project.environment import Environment
 from core import loop
 from core.database_errors import describe
 from core.db import ConnectionLost, NotSent
@@ -98,7 +101,7 @@ def test_values_are_converted_as_django_converts_them(database: Database, settin
         ("INSERT INTO pool_test VALUES (1, %s)", ["before\0after"], DataError),
         ("SELECT 1 / %s::int", [0], DataError),
         ("SELECT %s::int", ["not a number"], DataError),
-        ("SELECT %s::int FROM missing", [1], DatabaseError),
+        ("SELECT missing FROM pool_test WHERE id = %s", [1], DatabaseError),
         ("SELECT pg_sleep(%s::int) FROM set_config('statement_timeout', '50', false)", [20], DatabaseError),
     ],
 )
@@ -292,6 +295,78 @@ def test_a_pool_grows_to_its_size_and_no_further(database: Database) -> None:
         return await loop.run_in_thread(database.backends), pool.sizes()
 
     assert database.with_pool(work, size=3) == (3, (3, 3, 3))
+
+
+# --- Connections that lead to the wrong server -----------------------------------------------------------------------
+
+
+def demote(database: Database, *, demoted: bool) -> None:
+    """For new connections only, so that it stands for the server to which a name leads when they are made."""
+    with database.connect() as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        name, state = database.parameters["dbname"], "on" if demoted else "off"
+        connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = {state}')
+
+
+WRITE = "INSERT INTO pool_test VALUES (%s, 'x')"
+
+
+def test_one_refused_write_replaces_all_connections(database: Database) -> None:
+    demote(database, demoted=True)
+
+    async def work(pool: Pool) -> tuple[int, Any]:
+        busy = asyncio.create_task(pool.fetch("SELECT 1 FROM pg_sleep(0.5)", []))
+        await asyncio.sleep(0)  # it has its connection
+        demote(database, demoted=False)
+        with pytest.raises(DatabaseError) as raised:
+            await pool.fetch(WRITE, [0])
+        assert not isinstance(raised.value, ConnectionLost)  # it is certain that it was not executed
+        await busy
+        await asyncio.gather(*(pool.fetch(WRITE, [number]) for number in range(1, 20)))
+        return await loop.run_in_thread(database.backends), pool.sizes()
+
+    assert database.with_pool(work, size=3) == (3, (3, 3, 3))
+    assert database.rows() == list(range(1, 20))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "statement"),
+    [
+        ("ALTER DATABASE {} SET search_path = other", "SELECT name FROM moved"),
+        ("DISCARD ALL", "SELECT id FROM other.moved"),
+    ],
+    ids=["search path", "prepared statements"],
+)
+def test_stale_session_is_replaced(database: Database, spoil: str, statement: str) -> None:
+    """The session does not know a search path that was set later, or its prepared statements are gone."""
+    with database.connect() as connection:
+        connection.execute("CREATE SCHEMA other; CREATE TABLE other.moved (id int, name text)")
+
+    async def work(pool: Pool) -> Any:
+        await pool.fetch("SELECT id FROM other.moved", [])
+        await pool.fetch(spoil.format(f'"{database.parameters["dbname"]}"'), [])
+        with pytest.raises(DatabaseError):
+            await pool.fetch(statement, [])
+        return await pool.fetch(statement, [])
+
+    assert database.with_pool(work, size=1) == []
+
+
+def test_page_leaves_a_server_that_accepts_no_writes(
+    database: Database, monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", database.url)
+    parsed = Environment().database("DATABASE_URL")
+    page = ConnectionHandler({"default": databases.postgresql(parsed, serving=True, prepare=True)})["default"]
+    demote(database, demoted=True)
+    with django_db_blocker.unblock(), closing(page):
+        with page.cursor() as cursor:
+            cursor.execute("SELECT name FROM pool_test")
+        demote(database, demoted=False)
+        page.close_if_unusable_or_obsolete()  # as at the start of a request
+        with page.cursor() as cursor:
+            cursor.execute(WRITE, [5])
+    assert database.rows() == [5]
 
 
 # --- Several hosts ---------------------------------------------------------------------------------------------------
