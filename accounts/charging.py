@@ -126,14 +126,14 @@ async def _answer(
 
 
 async def _execute(attempt: debit.Debit, deadline: float) -> debit.Outcome:
-    """`attempt`'s outcome, found in the ledger if its reply is lost. Raises ConnectionLost if it was not committed, and
-    django.db's errors when that cannot be found out before `deadline`."""
+    """`attempt`'s outcome, found in the ledger if its reply is lost. Raises ConnectionLost if it was not committed, or
+    that cannot be found out before `deadline`, and core.db's other errors."""
     try:
         try:
             return await attempt.execute()
         except db.ConnectionLost:
             outcome = await _find(attempt, deadline)
-            if outcome.entry_id is None:
+            if outcome is None or outcome.entry_id is None:
                 raise
             return outcome
     except asyncio.CancelledError:  # the process stops without an answer to this search
@@ -141,14 +141,15 @@ async def _execute(attempt: debit.Debit, deadline: float) -> debit.Outcome:
         raise
 
 
-async def _find(attempt: debit.Debit, deadline: float) -> debit.Outcome:
+async def _find(attempt: debit.Debit, deadline: float) -> debit.Outcome | None:
+    """None if it is unknown at the `deadline`."""
     while True:
         try:
             return await attempt.find()
         except Error as error:
             if time.monotonic() + RETRY_INTERVAL_S >= deadline:
                 _remember(attempt)
-                raise
+                return None
             log.warning("charge: connection lost, the ledger cannot be read yet (%s)", describe(error))
             await asyncio.sleep(RETRY_INTERVAL_S)
 

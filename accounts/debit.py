@@ -20,7 +20,7 @@ from django.db import transaction
 from accounts import low_balance
 from accounts.idempotency import Claim
 from accounts.models import CreditEntry
-from core import db, loop
+from core import commits, db, loop
 
 _DEDUCT_CREDIT = """
 UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = %s
@@ -112,18 +112,19 @@ class Debit:
 
     async def execute(self) -> Outcome:
         """Take the credit, if there is one, the epoch has not ended, and the claim is held. Raises core.db's
-        errors: after ConnectionLost the outcome is unknown."""
+        errors: after ConnectionLost the outcome is unknown, after commits.NotBegun nothing was sent."""
         if db.VENDOR == "sqlite":
+            commits.process_commits.require()
             return await loop.run_with_connection(self._execute_on_sqlite)
         taken = [self.created_at, self.token_id, self.epoch]
         notice = [self.created_at, self.created_at, -1, *low_balance.low_balance_parameters()]
         entry = [self.request_id, self.number_hash, self.created_at]
         if self.claim is None:
-            row = await db.afetch_one(_CHARGE, [*taken, *notice, *entry])
+            row = await db.acommit_one(_CHARGE, [*taken, *notice, *entry])
             return Outcome(*row) if row else Outcome(True, None, None)
         held = [self.claim.record_id, self.claim.claim_id]
         stored = [before_balance(self.answer), self.claim.record_id]
-        return Outcome(*await db.afetch_one(_CHARGE_WITH_CLAIM, [*held, *taken, *notice, *entry, *stored]))
+        return Outcome(*await db.acommit_one(_CHARGE_WITH_CLAIM, [*held, *taken, *notice, *entry, *stored]))
 
     def _execute_on_sqlite(self) -> Outcome:
         """SQLite has no UPDATE within WITH: separate statements, in one transaction."""
@@ -143,7 +144,10 @@ class Debit:
 
     async def find(self) -> Outcome:
         """What became of this debit, whose reply was lost; without a credit taken, it is certain that none will be. As
-        `close_debit`, by one statement after the other. Raises core.db's errors."""
+        `close_debit`, by one statement after the other. Raises core.db's errors.
+
+        Also while commits are suspended: the debit, if it waits for its commit, holds the lock that the end of the
+        epoch needs, so no further commit begins to wait."""
         await db.afetch_one(_END_EPOCH, [self.token_id])
         # The end of the epoch was committed after the entry, so a synchronous standby has the entry too.
         row = await db.afetch_one(_FIND, [self.token_id, self.created_at, self.request_id])
@@ -158,11 +162,11 @@ def before_balance(answer: dict[str, Any]) -> str:
 async def answer_paid(claim: Claim, answer: dict[str, Any]) -> int | None:
     """Store `answer` to a search that an earlier request paid for. The balance after that; None if the claim was
     lost."""
-    row = await db.afetch_one(_STORE_PAID, [before_balance(answer), claim.record_id, claim.claim_id])
+    row = await db.acommit_one(_STORE_PAID, [before_balance(answer), claim.record_id, claim.claim_id])
     return row[0] if row else None
 
 
 async def answer_free(claim: Claim, body: dict[str, Any]) -> bool:
     """Store `body`, which nobody pays for. False if the claim was lost."""
     parameters = [json.dumps(body, ensure_ascii=False), claim.record_id, claim.claim_id]
-    return await db.afetch_one(_STORE, parameters) is not None
+    return await db.acommit_one(_STORE, parameters) is not None

@@ -123,7 +123,7 @@ async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay
 
     None: the key has no paid search, and `can_pay` is False. Where another request is searching for the same number,
     waits for it, at most SEARCH_DEADLINE_S + MARGIN_S, without a lock or a pooled connection. Raises KeyReused for
-    another number, StillInFlight.
+    another number, StillInFlight, commits.NotBegun and django.db's errors.
     """
     wait_deadline = time.monotonic() + settings.SEARCH_DEADLINE_S + MARGIN_S
     poll_s = POLL_S
@@ -137,14 +137,14 @@ async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay
             if not can_pay and not paid:
                 return None
             claim_id, lifetime_s = secrets.token_hex(16), settings.SEARCH_DEADLINE_S + MARGIN_S
-            row = await db.afetch_one(_CLAIM, [*record, hashed_number, claim_id, lifetime_s, now, since, since])
+            row = await db.acommit_one(_CLAIM, [*record, hashed_number, claim_id, lifetime_s, now, since, since])
             if row is not None:  # otherwise another request has claimed the key first
                 return Claim(token, key, number, row[0], claim_id, row[1])
         elif bytes(number_hash) != hashed_number:
             raise KeyReused
         elif answer:  # without one, another request is still searching
             if db.VENDOR == "postgresql":
-                await db.afetch_one(_LOCK, record)
+                await db.acommit_one(_LOCK, record)
             return Replay(json.loads(answer))
         if time.monotonic() >= wait_deadline:
             raise StillInFlight
@@ -156,7 +156,7 @@ async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay
 async def release(claim: Claim) -> bool:
     """Make the key available again; a search that was paid for stays paid. False when the claim was lost."""
     statement = _RELEASE if claim.entry_id is None else _RELEASE_PAID
-    return await db.afetch_one(statement, [claim.record_id, claim.claim_id]) is not None
+    return await db.acommit_one(statement, [claim.record_id, claim.claim_id]) is not None
 
 
 async def release_after_failure(claim: Claim) -> None:

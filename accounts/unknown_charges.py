@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from accounts import credits, debit
 from accounts.models import UnknownCharge
-from core import db
+from core import db, loop
 from core.background import BackgroundWriter
 from core.database_errors import describe
 from core.periods import END
@@ -164,9 +164,11 @@ def _settle(pk: int) -> bool:
 
 def _store(debits: Collection[LostDebit]) -> None:
     """A commit that waits for a standby, as the lost one perhaps does, would keep its connection until that is back.
-    This one does not wait (db.insert_statement): the process remembers what is not settled."""
+    This one does not wait (db.insert_statement), and is made while commits are suspended too: the process remembers
+    what is not settled."""
     rows = [(*lost, UnknownCharge.Outcome.UNKNOWN.value) for lost in debits]
-    db.run(*db.insert_statement(UnknownCharge, (*LostDebit._fields, "outcome"), rows, "ON CONFLICT DO NOTHING"))
+    statement = db.insert_statement(UnknownCharge, (*LostDebit._fields, "outcome"), rows, "ON CONFLICT DO NOTHING")
+    loop.run(db.afetch_untraced(*statement))
 
 
 # --- Files -----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from django.views import defaults
 from rest_framework import exceptions
 
 from accounts import charging, idempotency
-from core import admission, numbers, pages, request_body, throttling
+from core import admission, commits, numbers, pages, request_body, throttling
 from lookup import parsers, search
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,7 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     charging.NoCreditsLeft: (403, "No credits remaining", "no_credits"),
     search.BothSlotsFailed: (500, INTERNAL, "failed"),
     admission.Overloaded: (503, OVERLOADED, "failed"),
+    commits.NotBegun: (503, OVERLOADED, "failed"),
 }
 
 

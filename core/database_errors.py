@@ -1,7 +1,11 @@
-"""What a database error means for its connection, and what may be shown or logged about it: never a message that may
-quote a row or a statement."""
+"""What a database error means, for its connection and for other searches, and what may be shown or logged about it:
+never a message that may quote a row or a statement."""
 
+import re
+import sqlite3
 from typing import Any
+
+from django.db import DataError, Error, IntegrityError
 
 #: Classes of SQLSTATE, or codes, after which it is unknown whether the statement was committed: broken connections, and
 #: servers that shut down, also while a commit waits for a standby.
@@ -9,6 +13,35 @@ _UNKNOWN = ("08", "57P")
 #: Of further ones after which only a new connection can be expected to work. The server accepts no writes: it is not
 #: the primary any more. The connection's prepared statements, or its search path, are not those of a new one.
 _STALE = ("25006", "0A000", "26000", "42P05", "3F000", "42P01")
+
+#: SQLSTATEs of a statement that another one did not let run in time.
+_BLOCKED = ("40", "55", "57014")
+#: What libpq says without an SQLSTATE when it cannot connect.
+_REFUSALS = {
+    "53300": re.compile("too many clients|too many connections|slots are reserved"),
+    "57P03": re.compile("the database system is "),
+    "25006": re.compile("session is read-only|server is in hot standby mode"),
+}
+READ_ONLY = (
+    "The database accepts no writes: it is a standby, or set to read-only. Set target_session_attrs=read-write in "
+    "DATABASE_URL, also with a single host name, to use only a server that does"
+)
+_SENTENCES = {
+    "25006": READ_ONLY,
+    "53100": "The disk of the database is full",
+    "53300": "The database has no connection left: all those of the server, or of this role, are in use",
+    "57P03": "The database is starting, stopping or recovering",
+}
+#: SQLite's errors that concern its file, not a statement.
+_OF_FILE = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_READONLY,
+}
 
 #: Classes of SQLSTATE whose messages name hosts, roles, databases, tables and limits, but no values: unsupported
 #: features (such as a changed plan), connections, transaction states, authorization, unknown databases, rollbacks,
@@ -25,6 +58,34 @@ def is_outcome_unknown(sqlstate: str | None) -> bool:
 def is_connection_stale(sqlstate: str) -> bool:
     """Whether the statement failed because of its connection, which is not used again."""
     return sqlstate in _STALE
+
+
+def concerns_all_searches(error: BaseException) -> bool:
+    """Whether a search failed by the state of the database: not by its values, nor by a lock that others do not need.
+    `error`: as raised by core.db."""
+    if not isinstance(error, Error) or isinstance(error, DataError | IntegrityError):
+        return False
+    cause = error.__cause__
+    if isinstance(cause, sqlite3.Error):
+        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _OF_FILE
+    return not sqlstate(error).startswith(_BLOCKED)
+
+
+def explain(error: BaseException, otherwise: str) -> str:
+    """One sentence about an error of the database, for those who may not read the log."""
+    return _SENTENCES.get(sqlstate(error), otherwise)
+
+
+def sqlstate(error: BaseException) -> str:
+    """The SQLSTATE, also of an SQLite file whose disk is full; empty if it is unknown."""
+    cause: Any = error.__cause__ or error
+    if code := getattr(cause, "sqlstate", None):
+        return str(code)
+    if isinstance(cause, sqlite3.Error):
+        return "53100" if getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL else ""
+    if type(cause).__name__ == "TargetServerAttributeNotMatched":  # asyncpg's
+        return "25006"
+    return next((code for code, words in _REFUSALS.items() if words.search(str(cause))), "")
 
 
 def describe(error: BaseException) -> str:

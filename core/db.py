@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from django.db.models import Model
 
-from core import loop
+from core import commits, loop
 from core.tracing import span
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ class NotSent(OperationalError):
 
 class ConnectionLost(OperationalError):
     """The connection broke, or no reply came in time: whether the statement has run is unknown."""
+
+
+class TimedOut(ConnectionLost):
+    """No reply came in time, not even that the server has ended the statement after DB_STATEMENT_TIMEOUT_MS."""
 
 
 def fetch(statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
@@ -91,6 +95,22 @@ async def afetch_untraced(statement: str, parameters: Sequence[Any]) -> Sequence
 async def afetch_one(statement: str, parameters: Sequence[Any] = ()) -> Any:
     """The first row, or None."""
     rows = await afetch(statement, parameters)
+    return rows[0] if rows else None
+
+
+async def acommit_one(statement: str, parameters: Sequence[Any] = ()) -> Any:
+    """As `afetch_one`, for a statement of a search that commits durably. Raises core.commits.NotBegun too."""
+    process_commits = commits.process_commits
+    with span("database", **{"db.system.name": VENDOR, "db.query.text": statement}):
+        if pool is None:
+            process_commits.require()
+            rows = await afetch_untraced(statement, parameters)
+        else:
+            try:
+                rows = await pool.fetch(statement, parameters, before=process_commits.require)
+            except TimedOut:
+                process_commits.suspend(commits.LATE)
+                raise
     return rows[0] if rows else None
 
 

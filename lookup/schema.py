@@ -64,7 +64,10 @@ _ERRORS = {
         "An internal error, or both sources failed. Nothing was charged, unless the database connection was lost.",
         ["Internal server error"],
     ),
-    503: ("Too many requests at once: retry after `Retry-After`. Nothing was done.", ["Service overloaded"]),
+    503: (
+        "Too many requests at once, or the database completes no commits: retry after `Retry-After`. It costs nothing.",
+        ["Service overloaded"],
+    ),
 }
 _WITH_VALID_TOKEN = [200, 400, 403, 429, 500]
 _ALL = [200, *_ERRORS]

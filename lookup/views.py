@@ -14,7 +14,8 @@ from rest_framework.exceptions import AuthenticationFailed, Throttled
 
 from accounts import charging, idempotency, request_statistics, tokens
 from accounts.models import ActiveToken
-from core import db, loop, numbers, throttling, tracing
+from core import commits, db, loop, numbers, throttling, tracing
+from core.postgresql import replication
 from core.views import AsyncAPIView
 from lookup import rate_limit, test_mode
 from lookup.parsers import read_json
@@ -51,21 +52,10 @@ class SearchView(AsyncAPIView):
         if isinstance(number, numbers.InvalidNumber):  # only a caller with a valid token learns that
             raise number
         self.record.number = number
-        can_pay = token.is_test or token.credits >= 1
-        claim = None
-        if key := idempotency.parse(request.META.get(KEY_HEADER)):
-            begun = await idempotency.begin(token=token, key=key, number=number, can_pay=can_pay)
-            if isinstance(begun, idempotency.Replay):
-                return self._replay(begun.body)
-            claim = begun
-        if claim is None and not can_pay:
-            raise charging.NoCreditsLeft
-        try:
-            return await self._search(request, token, number, rows, claim)
-        except BaseException:
-            if claim is not None:
-                await idempotency.release_after_failure(claim)
-            raise
+        key = idempotency.parse(request.META.get(KEY_HEADER))
+        with commits.process_commits.search():
+            await replication.require_commits()
+            return await self._search_once(request, token, number, rows, key)
 
     async def _throttle(self, token: ActiveToken) -> None:
         """Count the request, whatever its outcome will be. Raises Throttled."""
@@ -80,6 +70,26 @@ class SearchView(AsyncAPIView):
 
     def _set_rate_limit(self, remaining: int, wait_s: int) -> None:
         self.headers["RateLimit"] = f'"token";r={remaining};t={wait_s}'
+
+    async def _search_once(
+        self, request: HttpRequest, token: ActiveToken, number: str, rows: NumberRows | None, key: str | None
+    ) -> HttpResponse:
+        """The answer; with the `key` of an earlier search, its answer. Raises NoCreditsLeft."""
+        can_pay = token.is_test or token.credits >= 1
+        claim = None
+        if key:
+            begun = await idempotency.begin(token=token, key=key, number=number, can_pay=can_pay)
+            if isinstance(begun, idempotency.Replay):
+                return self._replay(begun.body)
+            claim = begun
+        if claim is None and not can_pay:
+            raise charging.NoCreditsLeft
+        try:
+            return await self._search(request, token, number, rows, claim)
+        except BaseException:
+            if claim is not None:
+                await idempotency.release_after_failure(claim)
+            raise
 
     async def _search(
         self,

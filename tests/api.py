@@ -14,7 +14,7 @@ from django.test import Client
 
 from accounts import idempotency, tokens
 from accounts.models import ApiToken, CreditEntry
-from core import redis, write_buffer
+from core import commits, redis, write_buffer
 from lookup import pauses, rate_limit
 from lookup.connectors import registry
 from lookup.vendors import cache
@@ -90,6 +90,7 @@ def _fresh_counters() -> Iterator[None]:
     write_buffer.process_buffer = write_buffer.WriteBuffer(flush_interval_s=None)
     request_log.rate_limited.clear()
     redis.availability = redis.Availability()
+    commits.process_commits = commits.Commits()
     probes.readiness = probes.Readiness()
     if settings.REDIS_URL:
         redis.call(lambda client: client.execute("FLUSHDB"))

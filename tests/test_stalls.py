@@ -127,6 +127,7 @@ def test_a_replay_waits_for_a_standby_too(serve: Serve, postgres_server: Postgre
             wait_for(lambda: search(service, key, **headers).status_code == 500)
         finally:
             set_standby(admin, "")
+    wait_for(lambda: search(service, key, **headers).status_code == 200)
     assert search(service, key, **headers).json() == first.json()
 
 

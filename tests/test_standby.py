@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -208,14 +209,20 @@ def serve_unprivileged(serve: Serve, pair: PostgresPair) -> Service:
 
 def test_stopped_standby_is_noticed_without_a_search(serve: Serve, pair: PostgresPair) -> None:
     service = serve_unprivileged(serve, pair)
+    key = new_key(service)
     pair.standby.kill()
     problem = "Commits wait for 1 synchronous standbys, of which 0 are connected"
     require_readiness(service, 503, problem)
     check = service.doctor("Commits")
     assert check["ok"] is False
     assert str(check["detail"]).startswith(problem)
+    # That conclusion alone refuses no search: a role may not see all standbys.
+    assert search(service, key) == 500
+    wait_for(lambda: readiness(service) == (503, problem))
+    assert search(service, key) == 503
     pair.standby.start()
     require_ready(service)
+    wait_for(lambda: search(service, key) == 200)
 
 
 def test_frozen_standby_is_noticed_after_a_commit(serve: Serve, pair: PostgresPair) -> None:
@@ -232,6 +239,71 @@ def test_frozen_standby_is_noticed_after_a_commit(serve: Serve, pair: PostgresPa
     pair.standby.resume()
     require_ready(service)
     assert search(service, key) == 200
+
+
+def sessions_that_wait(pair: PostgresPair) -> int:
+    with psycopg.connect(pair.primary.url) as admin:
+        row = admin.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'").fetchone()
+        assert row
+        return int(row[0])
+
+
+@pytest.mark.parametrize("idempotent", [False, True], ids=["without keys", "with keys"])
+def test_hanging_standby_uses_up_few_connections(serve: Serve, pair: PostgresPair, idempotent: bool) -> None:
+    """Each commit keeps its connection, although its client has gone."""
+    service = serve_unprivileged(serve, pair)
+    keys = [new_key(service) for _ in range(3)]
+    answers: list[requests.Response] = []
+
+    def send(index: int) -> requests.Response:
+        headers = {"Idempotency-Key": f"search-{index}"} if idempotent else {}
+        body = {"api_key": keys[index % 3], "query": NUMBER}
+        return requests.post(f"{service.url}/callerid/search", json=body, headers=headers, timeout=30)
+
+    with ThreadPoolExecutor(24) as callers:
+        pair.standby.pause()
+        while len([each for each in answers if each.status_code == 503]) < 100:
+            answers += callers.map(send, range(len(answers), len(answers) + 24))
+        assert {each.status_code for each in answers} == {500, 503}
+        refused = [each for each in answers if each.status_code == 503]
+        assert {(each.headers["Retry-After"], each.json()["detail"]) for each in refused} == {
+            ("1", "Service overloaded")
+        }
+        assert sessions_that_wait(pair) <= 8  # DB_POOL_SIZE
+        service.stop()
+        service.start()  # and a new process begins none
+        require_readiness(service, 503, "Commits wait for a synchronous standby that does not confirm them")
+        assert {each.status_code for each in callers.map(send, range(1000, 1024))} == {503}
+        assert sessions_that_wait(pair) <= 8
+        pair.standby.resume()
+        require_ready(service)
+        wait_for(lambda: send(2000).status_code == 200)
+        wait_for(lambda: not service.unknown_charges())
+        assert {each.status_code for each in callers.map(send, range(3000, 3024))} == {200}
+    result = json.loads(service.manage("audit_credits", "--json"))
+    assert (result["disagreements"], result.get("unknown_charges", {}).get("unknown", 0)) == ([], 0)
+
+
+def test_pages_begin_no_commit_while_a_standby_hangs(serve: Serve, pair: PostgresPair) -> None:
+    service = serve_unprivileged(serve, pair)
+    script = "from django.contrib.auth.models import User; User.objects.create_superuser('boss', '', 'the right one')"
+    service.manage("shell", "--no-imports", "-c", script)
+    https = {"X-Forwarded-Proto": "https", "Referer": f"{service.url.replace('http:', 'https:')}/admin/login/"}
+
+    def log_in() -> int:
+        page = requests.get(f"{service.url}/admin/login/", timeout=30)
+        form = {"username": "boss", "password": "the right one"}
+        form["csrfmiddlewaretoken"] = re.findall(r'csrfmiddlewaretoken" value="(\w+)"', page.text)[0]
+        cookies = {"Cookie": "; ".join(f"{name}={value}" for name, value in page.cookies.get_dict().items())}
+        url = f"{service.url}/admin/login/"
+        return requests.post(url, form, headers=https | cookies, timeout=30, allow_redirects=False).status_code
+
+    assert log_in() == 302
+    pair.standby.pause()
+    assert [log_in() for _ in range(9)] == [500] * 9
+    assert sessions_that_wait(pair) == 1
+    pair.standby.resume()
+    wait_for(lambda: log_in() == 302)
 
 
 def test_asynchronous_standby_does_not_count(serve: Serve, pair: PostgresPair) -> None:

@@ -1,18 +1,28 @@
 """Django's PostgreSQL backend, for pages, commands, imports and background writers: with time limits while serving, and
 a client (`dbshell`) that gets all parameters of DATABASE_URL. Searches use core.postgresql.pool."""
 
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import psycopg
 from django.conf import settings
+from django.db import OperationalError
 from django.db.backends.postgresql import base
 from psycopg.abc import PQGen
 from psycopg.errors import _WaitTimeout
 
+from core import commits
 from core.postgresql.client import DatabaseClient
 
 RV = TypeVar("RV")
+_WRITES = re.compile("INSERT|UPDATE|DELETE|.* FOR (NO KEY )?UPDATE", re.DOTALL)
+
+
+class TimedOut(psycopg.OperationalError):
+    """As core.db.TimedOut, which imports this module's connection."""
 
 
 class LimitedConnection(psycopg.Connection[Any]):
@@ -29,12 +39,20 @@ class LimitedConnection(psycopg.Connection[Any]):
             return super().wait(gen, interval, self.max_wait_s or settings.DB_MAX_WAIT_S)
         except _WaitTimeout:
             self.close()
-            raise psycopg.OperationalError("the database did not answer in time") from None
+            raise TimedOut("the database did not answer in time") from None
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
     Database: Any = SimpleNamespace(**{**vars(psycopg), "connect": LimitedConnection.connect})
     client_class = DatabaseClient
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.execute_wrappers.append(_execute)
+
+    def _commit(self) -> None:
+        with _watched():
+            super()._commit()  # type: ignore[misc]
 
     def is_usable(self) -> bool:
         """Django calls this at the first statement of a request, and after an error. Not where the server accepts no
@@ -58,3 +76,29 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 "SELECT set_config('statement_timeout', %s, false)", [f"{settings.DB_STATEMENT_TIMEOUT_MS:d}"]
             )
         return True
+
+
+def _execute(execute: Callable[..., Any], sql: Any, parameters: Any, many: bool, context: dict[str, Any]) -> Any:
+    """Run a statement. While serving, that is for a page or a background thread; one that writes is only begun if
+    commits complete."""
+    if not (settings.SERVING and isinstance(sql, str) and _WRITES.match(sql)):
+        return execute(sql, parameters, many, context)
+    process_commits = commits.process_commits
+    process_commits.require()
+    if process_commits.are_suspended:
+        from core.postgresql import replication  # uses this module's connection
+
+        replication.commit_problem()
+        process_commits.require()
+    with _watched():
+        return execute(sql, parameters, many, context)
+
+
+@contextmanager
+def _watched() -> Iterator[None]:
+    try:
+        yield
+    except OperationalError as error:
+        if isinstance(error.__cause__, TimedOut):
+            commits.process_commits.suspend(commits.LATE)
+        raise

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import ssl
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from psycopg import conninfo
 
 from core import loop
 from core.database_errors import describe, is_connection_stale, is_outcome_unknown
-from core.db import ConnectionLost, NotSent
+from core.db import ConnectionLost, NotSent, TimedOut
 
 log = logging.getLogger(__name__)
 
@@ -69,22 +69,28 @@ class Pool:
     def sizes(self) -> tuple[int, int, int]:
         return self._open, len(self._idle), self._size
 
-    async def fetch(self, statement: str, parameters: Sequence[Any]) -> Sequence[Any]:
-        """As core.db.afetch."""
+    async def fetch(
+        self, statement: str, parameters: Sequence[Any], before: Callable[[], None] | None = None
+    ) -> Sequence[Any]:
+        """As core.db.afetch. `before`: called once the statement has a connection; what it raises prevents it."""
         acquired = await self._acquire()
         # Not asyncio.timeout, which would cancel the statement, and so send a cancel request.
-        limit = self._max_wait_s and loop.Limit(self._max_wait_s, acquired.terminate)
+        limit = loop.Limit(self._max_wait_s, acquired.terminate) if self._max_wait_s else None
         try:
+            if before is not None:
+                before()
             return await acquired.fetch(_numbered(statement), *parameters)
         except asyncpg.PostgresError as error:
             if is_outcome_unknown(error.sqlstate):
-                raise self._lost(acquired) from error
+                raise self._lost(acquired, limit) from error
             if is_connection_stale(error.sqlstate):
                 acquired.terminate()
                 self.close()
             raise _ERRORS.get(error.sqlstate[:2], DatabaseError)(str(error)) from error
         except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-            raise self._lost(acquired) from error
+            raise self._lost(acquired, limit) from error
+        except DatabaseError:  # raised by `before`
+            raise
         except BaseException:  # cancelled, or a parameter of another type
             acquired.terminate()
             raise
@@ -94,9 +100,11 @@ class Pool:
             self._release(acquired)
 
     @staticmethod
-    def _lost(acquired: "asyncpg.Connection[Any]") -> ConnectionLost:
+    def _lost(acquired: "asyncpg.Connection[Any]", limit: loop.Limit | None) -> ConnectionLost:
         acquired.terminate()
-        return ConnectionLost("the database did not answer in time, or closed the connection")
+        if limit and limit.reached:
+            return TimedOut("the database did not answer in time")
+        return ConnectionLost("the database closed the connection")
 
     async def _acquire(self) -> "asyncpg.Connection[Any]":
         """Raises NotSent."""

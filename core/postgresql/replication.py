@@ -7,12 +7,9 @@ that wait are still seen when no request is in progress.
 
 import re
 
-from core import db
+from core import commits, db
+from core.database_errors import READ_ONLY
 
-READ_ONLY = (
-    "The database accepts no writes: it is a standby, or set to read-only. Set target_session_attrs=read-write in "
-    "DATABASE_URL, also with a single host name, to use only a server that does"
-)
 #: In seconds. A serving process gives a commit up after DB_STATEMENT_TIMEOUT_MS + 0.25 s, by default less than this.
 MAX_COMMIT_WAIT_S = 1.0
 
@@ -31,13 +28,14 @@ _NUMBER = re.compile(r"\s*(?:(?:FIRST|ANY)\s+)?([0-9]+)\s*\(", re.IGNORECASE)
 
 
 def commit_problem() -> str | None:
-    """One sentence about why commits do not complete, or None. Raises django.db's errors."""
+    """One sentence about why commits do not complete, or None. Suspends them where that is certain. Raises django.db's
+    errors."""
     return _problem(*db.fetch_one(_STATE))
 
 
 async def find_commit_problem() -> str | None:
-    """As `commit_problem`, on the event loop; None on SQLite. The next one asks on a new connection if the server
-    accepts no writes."""
+    """As `commit_problem`, on the event loop; None on SQLite. If the server accepts no writes, later statements use new
+    connections."""
     if db.VENDOR == "sqlite":
         return None
     read_only, *others = await db.afetch_one(_STATE)
@@ -46,13 +44,27 @@ async def find_commit_problem() -> str | None:
     return _problem(read_only, *others)
 
 
+async def require_commits() -> None:
+    """Before a search begins one. Raises commits.NotBegun if the server says that they do not complete, which is only
+    asked while they are suspended."""
+    if commits.process_commits.are_suspended:
+        await find_commit_problem()
+        commits.process_commits.require()
+
+
 def _problem(read_only: bool, names: str, connected: int, waiting: bool) -> str | None:
-    if read_only:
-        return READ_ONLY
+    problem = None
     required = required_standbys(names)
-    if connected < required:
-        return f"Commits wait for {required} synchronous standbys, of which {connected} are connected"
-    return "Commits wait for a synchronous standby that does not confirm them" if waiting else None
+    if read_only:
+        problem = READ_ONLY
+    elif connected < required:
+        problem = f"Commits wait for {required} synchronous standbys, of which {connected} are connected"
+    elif waiting:
+        problem = "Commits wait for a synchronous standby that does not confirm them"
+    # Of standbys, a role may not see all.
+    if problem and (read_only or waiting):
+        commits.process_commits.suspend(problem)
+    return problem
 
 
 def required_standbys(names: str) -> int:

@@ -2,7 +2,6 @@
 
 guard            around every remote connector: single flight, concurrency limit, circuit breaker, caching
 cache            cached answers, in Redis or in this process
-circuit_breaker  stops calls to a vendor that fails
 transport        one HTTP exchange: connections, limits on a reply, TLS
 json_api         the connector of every preset: request, classification of the reply, fields
 authentication   how a preset authenticates its requests

@@ -15,10 +15,10 @@ import time
 from django.conf import settings
 
 from core import metrics, tracing
+from core.circuit_breaker import CircuitBreaker, Event
 from lookup.answers import ACCOUNT_REASONS, Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector, call_connector
 from lookup.vendors import cache
-from lookup.vendors.circuit_breaker import CircuitBreaker, Event
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +38,8 @@ BUSY = Failed("busy", "not called: its concurrency limit is reached")
 # A search that read the cache before an answer was there may come to the guard after the call has ended. It joins the
 # call all the same, for this long: longer than reading the cache and writing to it take.
 JOINABLE_S = 1.0
+#: The circuit breaker opens for OPEN_S after so many failures in a row.
+FAILURES, OPEN_S = 5, 30.0
 #: How long a call waits for its turn when as many run as the connector allows: as a share of SEARCH_DEADLINE_S.
 TURN_SHARE = 1 / 3
 
@@ -48,7 +50,7 @@ class Guard:
     def __init__(self, name: str, connector: Connector) -> None:
         self.name = name
         self.connector = connector
-        self.breaker = CircuitBreaker(self._breaker_changed)
+        self.breaker = CircuitBreaker(self._breaker_changed, failures=FAILURES, open_s=OPEN_S)
         BREAKERS_OPEN.set(0, name)
         #: The calls that a search can join, by the key of the cached answer.
         self.calls: dict[str, asyncio.Task[Answer]] = {}

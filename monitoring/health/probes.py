@@ -1,5 +1,5 @@
 """Health checks of one process. `/livez`: it responds. `/readyz`: its database responds, has every migration and the
-schema that this version needs, and completes commits."""
+schema that this version needs, and completes commits, by what it says and by what became of the last searches."""
 
 import logging
 import time
@@ -9,8 +9,8 @@ from django.db import DatabaseError, InterfaceError
 from django.http import HttpResponse, JsonResponse
 from rest_framework.request import Request
 
-from core import db, loop, schema_state
-from core.database_errors import describe
+from core import commits, db, loop, schema_state
+from core.database_errors import describe, explain
 from core.postgresql import replication
 from core.views import AsyncAPIView
 from monitoring.health import redis_check
@@ -55,7 +55,7 @@ class Readiness:
                 self._checked_at = time.monotonic()
             finally:
                 self._checking = False
-        return self._problem
+        return self._problem or commits.process_commits.problem()
 
 
 readiness = Readiness()
@@ -73,6 +73,7 @@ async def reason_to_refuse_start() -> str | None:
     """None also while the database is down or not migrated yet: /readyz says so."""
     try:
         found = await schema_problem()
+        await replication.find_commit_problem()  # if there is one, the first searches are refused too
     except (DatabaseError, InterfaceError):
         found = None
     if found and found != schema_state.NOT_MIGRATED:
@@ -85,7 +86,7 @@ async def _problem() -> str | None:
         problem = await schema_problem() or await replication.find_commit_problem()
     except (DatabaseError, InterfaceError) as error:
         log.warning("not ready: database: %s", describe(error))
-        return "The database cannot be reached"
+        return explain(error, "The database cannot be reached")
     if problem:
         log.warning("not ready: database: %s", problem)
     return problem or next(filter(None, (check() for check in process_checks)), None)

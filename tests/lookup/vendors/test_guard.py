@@ -13,7 +13,7 @@ from django.db import connection
 from callerid_project.logging import request_id
 from core import loop
 from lookup.answers import Answer, Failed, Found, NotFound
-from lookup.vendors import cache, circuit_breaker
+from lookup.vendors import cache
 from lookup.vendors import guard as guarding
 from tests import connectors, upstream
 from tests.api import NUMBER
@@ -90,7 +90,7 @@ def test_call_under_an_earlier_cache_version_is_not_joined() -> None:
 
 
 def test_calls_beyond_the_concurrency_limit_fail_as_busy(vendors: Vendors, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(circuit_breaker, "FAILURES", 1000)
+    monkeypatch.setattr(guarding, "FAILURES", 1000)
     vendors.a.behave_as(hangs)
     guard = guard_of("mock_a")
     calls = [call(guard, number, wait_s=0.1) for number in numbers(20)]
@@ -149,7 +149,7 @@ def test_a_thread_that_cannot_start_fails_one_call_only(monkeypatch: pytest.Monk
     assert isinstance(call(guard).result(20)[0], Found)
 
 
-@pytest.mark.parametrize(("key", "calls"), [("number_specific = true\n", 8), ("", circuit_breaker.FAILURES)])
+@pytest.mark.parametrize(("key", "calls"), [("number_specific = true\n", 8), ("", guarding.FAILURES)])
 def test_number_specific_failures_do_not_open_the_breaker(
     vendors: Vendors, settings: Any, tmp_path: Path, key: str, calls: int
 ) -> None:
@@ -229,7 +229,7 @@ def test_cached_answer_is_used_while_the_breaker_is_open(vendors: Vendors) -> No
 
 
 def test_slot_recovers_after_its_limit_was_reached(vendors: Vendors, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(circuit_breaker, "OPEN_S", 0.5)
+    monkeypatch.setattr(guarding, "OPEN_S", 0.5)
     vendors.a.behave_as(upstream.drips_body)
     guard = guard_of("mock_a")
     calls = [call(guard, number, wait_s=0.3) for number in numbers(16)]
@@ -256,7 +256,7 @@ def test_breaker_stays_open_for_retry_after(vendors: Vendors) -> None:
 @pytest.mark.slow
 @pytest.mark.once
 def test_4000_faulty_searches_leak_nothing(vendors: Vendors, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(circuit_breaker, "OPEN_S", 0.0)  # every search makes its call
+    monkeypatch.setattr(guarding, "OPEN_S", 0.0)  # every search makes its call
     quick = ["resets", "stops short", "not HTTP", "HTML with 200", "deep JSON", "wrong types", "204", "301", "500"]
     faults = [upstream.FAULTS[name][0] for name in quick]
 

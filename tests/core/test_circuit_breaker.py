@@ -2,7 +2,9 @@
 
 import pytest
 
-from lookup.vendors.circuit_breaker import FAILURES, OPEN_S, CircuitBreaker, Event
+from core.circuit_breaker import CircuitBreaker, Event
+
+FAILURES, OPEN_S = 5, 30.0
 
 
 class Clock:
@@ -24,7 +26,7 @@ def events() -> list[Event]:
 
 @pytest.fixture
 def breaker(clock: Clock, events: list[Event]) -> CircuitBreaker:
-    return CircuitBreaker(events.append, clock)
+    return CircuitBreaker(events.append, clock, failures=FAILURES, open_s=OPEN_S)
 
 
 def admitted(breaker: CircuitBreaker) -> object:

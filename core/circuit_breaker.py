@@ -1,28 +1,33 @@
-"""A circuit breaker: it opens after failures, so that a vendor that is down is not called; then one call probes it.
+"""A circuit breaker: it opens after failures, so that what is down is not called; then one call probes it.
 
 Not pybreaker, which holds its lock during the call and so allows one call at a time. Here a call may be reported before
-it has ended (a late call has failed), and some failures open the breaker at once, or for as long as the vendor asks.
-All calls are made on the event loop, in one thread.
+it has ended (a late call has failed), and some failures open the breaker at once, or for as long as a vendor asks. All
+calls are made on the event loop, in one thread; `open` may be called in any.
 """
 
 import time
 from collections.abc import Callable
 from typing import Literal
 
-FAILURES = 5
-OPEN_S = 30.0
-
 Event = Literal["breaker_opened", "breaker_closed"]
 
 
 class CircuitBreaker:
-    """`on_event` is called when it opens and when it closes."""
+    """Opens for `open_s` after so many `failures` in a row. `on_event` is called when it opens and when it closes."""
 
-    def __init__(self, on_event: Callable[[Event], None], clock: Callable[[], float] = time.monotonic) -> None:
-        #: When the next call may probe the vendor, by `clock`; None while it is closed.
+    def __init__(
+        self,
+        on_event: Callable[[Event], None],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        failures: int,
+        open_s: float,
+    ) -> None:
+        #: When the next call may be a probe, by `clock`; None while it is closed.
         self.open_until: float | None = None
         self._on_event = on_event
         self._clock = clock
+        self._most_failures, self._open_s = failures, open_s
         self._failures = 0
         # Calls without a result yet that began after the breaker last opened: while it is open, its probe alone. The
         # result of any other call is ignored.
@@ -45,6 +50,10 @@ class CircuitBreaker:
         self._permits.add(permit)
         return permit
 
+    def is_current(self, permit: object) -> bool:
+        """Whether the call may go on: the breaker has not opened since it was admitted, or has closed again."""
+        return not self.is_open or permit in self._permits
+
     def succeeded(self, permit: object) -> None:
         if self._take(permit):
             self._failures = 0
@@ -55,19 +64,26 @@ class CircuitBreaker:
         if self._take(permit):
             self._close()
 
+    def dismissed(self, permit: object) -> None:
+        """The call ended without a result that tells anything: the next one may be the probe."""
+        self._take(permit)
+
     def failed(self, permit: object, *, open_now: bool = False, retry_after_s: float | None = None) -> None:
         """`open_now`: the next call would fail the same way. `retry_after_s`: after which the vendor asks to be called
-        again; the breaker opens at once for that time. A failure that opens it anyway (FAILURES, `open_now`, a failed
-        probe) opens it for OPEN_S at least: a vendor that always asks for one second is not called every second."""
+        again; the breaker opens at once for that time. A failure that opens it anyway (too many, `open_now`, a failed
+        probe) opens it for `open_s` at least: a vendor that always asks for one second is not called every second."""
         if not self._take(permit):
             return
         retry_after_s = max(0.0, retry_after_s or 0.0)
         self._failures += 1
+        full_time = self.is_open or open_now or self._failures >= self._most_failures
+        if full_time or retry_after_s:
+            self.open(max(retry_after_s, self._open_s if full_time else 0.0))
+
+    def open(self, for_s: float | None = None) -> None:
+        """By default for `open_s`. The results of all calls under way are ignored."""
         was_open = self.is_open
-        full_time = was_open or open_now or self._failures >= FAILURES
-        if not full_time and not retry_after_s:
-            return
-        self.open_until = self._clock() + max(retry_after_s, OPEN_S if full_time else 0.0)
+        self.open_until = self._clock() + (self._open_s if for_s is None else for_s)
         self._failures = 0
         self._permits.clear()
         if not was_open:
