@@ -8,6 +8,7 @@ import pytest
 import requests
 
 from tests.api import NUMBER
+from tests.load import wait_for
 from tests.servers import PostgresServer, RedisServer
 from tests.service import Service
 
@@ -62,6 +63,29 @@ def test_connections_closed_by_the_database_fail_no_page(serve: Serve, postgres_
     assert statuses() == [200] * 8
     close_connections(postgres_url)
     assert statuses() == [200] * 8
+
+
+def test_exhausted_connections_are_named(serve: Serve, postgres_server: PostgresServer) -> None:
+    """By /readyz and the log, where they have a SQLSTATE, and by doctor, where PostgreSQL has only words for them."""
+    url = postgres_server.url.replace("postgres@", "callerid@")
+    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
+        admin.execute("CREATE ROLE callerid LOGIN")
+        admin.execute("ALTER DATABASE postgres OWNER TO callerid")
+        service = serve(DATABASE_URL=url, REDIS_URL="", RATE_LIMIT="1000/m")
+        key = new_key(service)
+        admin.execute("ALTER ROLE callerid CONNECTION LIMIT 0")
+        admin.execute("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE usename = 'callerid'")
+
+        def detail() -> str:
+            return str(requests.get(f"{service.url}/readyz", timeout=30).json().get("detail"))
+
+        named = "The database has no connection left: all those of the server, or of this role, are in use"
+        wait_for(lambda: detail() == named)
+        check = service.doctor("Database")
+        assert (check["ok"], named in check["detail"], "pg_stat_activity" in check["detail"]) == (False, True, True)
+        assert "53300 too many connections for role" in service.log()
+        admin.execute("ALTER ROLE callerid CONNECTION LIMIT -1")
+        wait_for(lambda: search(service, key).status_code == 200)
 
 
 def test_a_locked_table_fails_only_its_own_slot(serve: Serve, postgres_url: str) -> None:

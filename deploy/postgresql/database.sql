@@ -5,6 +5,11 @@ SELECT format('CREATE ROLE %I LOGIN', role) AS "create the roles"
 FROM unnest(ARRAY['callerid', 'callerid_serving', 'callerid_readonly']) AS role
 WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) \gexec
 
+-- Whatever the service does, the owner, replication and pg_rewind get a connection: PostgreSQL has 100 by default. A limit
+-- that was set stays (docs/postgresql.md).
+SELECT 'ALTER ROLE callerid_serving CONNECTION LIMIT 80' AS "limit the connections"
+FROM pg_roles WHERE rolname = 'callerid_serving' AND rolconnlimit < 0 \gexec
+
 -- PostgreSQL's log holds no phone numbers: errors without their statements, and without DETAIL and CONTEXT.
 SELECT format('ALTER ROLE %I SET log_min_error_statement = %L', role, 'panic'),
        format('ALTER ROLE %I SET log_error_verbosity = %L', role, 'terse')

@@ -11,7 +11,7 @@ from django.db import DatabaseError, InterfaceError, connection
 from django.http import HttpRequest
 from django.utils import timezone
 
-from core.database_errors import describe
+from core.database_errors import describe, explain, sqlstate
 from monitoring import incidents, task_runs
 from monitoring.health import dependencies, operations  # noqa: F401  (their checks, in this order)
 from monitoring.health.base import CHECKS, Check, Result
@@ -63,7 +63,9 @@ def _limited(check: Check) -> Result | None:
         detail = f"No answer within {TIME_LIMIT_S} s: see what it waits for, or restart it."
     except (DatabaseError, InterfaceError) as error:
         what = "Start it, or correct DATABASE_URL" if not settings.EMBEDDED else "Check CALLERID_DATA_DIR"
-        detail = f"{describe(error)}. {what}."
+        if sqlstate(error) == "53300":
+            what = "See pg_stat_activity, and docs/production.md, Requirements, for how many the service needs"
+        detail = ". ".join(filter(None, [explain(error, ""), describe(error), what])) + "."
     except Exception as error:
         detail = f"The check failed ({type(error).__name__}): report this as a bug."
     return Result(check.name, False, detail)

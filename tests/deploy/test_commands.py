@@ -96,6 +96,8 @@ def database(postgres_server: PostgresServer) -> PostgresServer:
             capture_output=True,
         )
     with psycopg.connect(postgres_server.url, autocommit=True) as admin:
+        limits = admin.execute("SELECT rolname, rolconnlimit FROM pg_roles WHERE rolname LIKE 'callerid%'").fetchall()
+        assert dict(limits) == {"callerid": -1, "callerid_serving": 80, "callerid_readonly": -1}
         for role in ("callerid", "callerid_serving"):
             admin.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), PASSWORD))
         rules = postgres_server.directory / "data" / "pg_hba.conf"
