@@ -76,7 +76,8 @@ def test_each_timer_starts_a_command_that_exists() -> None:
     scheduled = {command[-1] for command in commands if "manage.py" in command}
     assert scheduled == units
     crontab = (DEPLOY / "supervisor" / "crontab").read_text()
-    assert set(re.findall(r"^#?(?:[\d*]+ ){5}callerid (?:flock -n \S+ )?callerid (\w+)$", crontab, re.MULTILINE)) == units
+    lines = re.findall(r"^#?(?:[\d*]+ ){5}callerid (?:flock -n \S+ )?callerid (\w+)$", crontab, re.MULTILINE)
+    assert set(lines) == units
     for command in units:
         assert list(plugin.ROOT.glob(f"*/management/commands/{command}.py"))
 
