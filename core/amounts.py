@@ -6,12 +6,12 @@ Python's int() and Decimal() also read `1_000`, `٣` and `１２`, and Decimal()
 import re
 from decimal import Decimal
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,30}")
-_DECIMAL = re.compile(r"[+-]?(?=\.?[0-9])[0-9]{0,30}(?:\.[0-9]{0,30})?")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
+_DECIMAL = re.compile(r"[+-]?(?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{0,40})?")
 
 
 def whole_number(text: str) -> int:
-    """`text` as a number of at most 30 digits, with or without a sign and spaces around it. Raises ValueError."""
+    """`text` as a number of at most 40 digits, with or without a sign and spaces around it. Raises ValueError."""
     if not _WHOLE.fullmatch(text := text.strip()):
         raise ValueError("not a whole number")
     return int(text)

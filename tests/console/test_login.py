@@ -81,7 +81,7 @@ def test_spellings_of_a_user_name_share_one_limit(boss: User, spelling: str) -> 
     assert attempt(spelling, address="192.0.2.9").status_code == 429
 
 
-@pytest.mark.parametrize("name", ["", "x" * MAX_FIELD, "ﷺ" * MAX_FIELD])
+@pytest.mark.parametrize("name", ["", "x" * MAX_FIELD, "ﷺ" * (MAX_FIELD // 2)])
 def test_any_text_as_user_name_is_counted(boss: User, name: str) -> None:
     assert statuses(attempt(name, address=f"192.0.2.{n}") for n in range(4)) == [200, 200, 200, 429]
 

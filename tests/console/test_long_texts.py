@@ -20,8 +20,8 @@ from tests.console.test_csrf_and_get import addresses
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
-#: Unicode normalization sorts the combining characters after a letter, in quadratic time: minutes for this text.
-UNORDERED = "a" + "\u0315\u0316" * 150_000
+#: Unicode normalization sorts the combining characters after a letter, in quadratic time: half a minute for this text.
+UNORDERED = "a" + "\u0315\u0316" * 60_000
 
 
 @pytest.mark.parametrize("log", [auth.authenticate, login_log.log_throttled])
@@ -40,9 +40,9 @@ def test_every_page_refuses_a_long_field_before_it_looks_at_it(admin_client: Cli
     urls = [reverse("admin:index") + path for path in addresses(site.get_urls(), one_of_each())]
     assert len(urls) > 80
     for url in urls:
-        for client in (Client(), admin_client):
+        for client, status in ((Client(), 413), (admin_client, 400)):
             for fields in ({"x": UNORDERED}, {UNORDERED: "x"}):
-                assert client.post(url, fields).status_code == 400, url
+                assert client.post(url, fields).status_code == status, url
             for refused in ("x" * (MAX_FIELD + 1), "x\0"):
                 assert client.get(url, {"q": refused}).status_code == 400, url
                 assert client.post(url, {refused: "x"}).status_code == 400, url
