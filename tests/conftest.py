@@ -25,7 +25,7 @@ pytest_plugins = ["tests.account_fixtures", "tests.api", "tests.source_fixtures"
 
 
 #: Each starts a server process, or a browser.
-SLOW_FIXTURES = {"serve", "postgres_server", "redis_server", "page", "admin_page"}
+SLOW_FIXTURES = {"serve", "postgres_server", "redis_server", "start_redis", "page", "admin_page"}
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
@@ -154,12 +154,24 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def redis_server() -> Iterator[RedisServer]:
+def start_redis() -> Iterator[Callable[..., RedisServer]]:
+    """Starts a Redis with these options."""
+    servers: list[RedisServer] = []
+
+    def start(*options: str) -> RedisServer:
+        with required():
+            servers.append(RedisServer(*options).start())
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture
+def redis_server(start_redis: Callable[..., RedisServer]) -> RedisServer:
     """A Redis of the test's own, to stop, kill, pause and start again."""
-    with required():
-        server = RedisServer().start()
-    yield server
-    server.close()
+    return start_redis()
 
 
 @pytest.fixture

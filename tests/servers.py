@@ -140,7 +140,11 @@ class Server(ABC):
 
 
 class RedisServer(Server):
-    """Stores nothing on disk: its data is lost by `stop` and `kill`."""
+    """With these options. Stores nothing on disk: its data is lost by `stop` and `kill`."""
+
+    def __init__(self, *options: str) -> None:
+        super().__init__()
+        self._options = options
 
     @property
     def url(self) -> str:
@@ -150,7 +154,8 @@ class RedisServer(Server):
         binary = shutil.which("redis-server") or shutil.which("valkey-server")
         if binary is None:
             raise Unavailable("there is no redis-server on PATH")
-        return [binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        unsaved = ["--save", "", "--appendonly", "no"]
+        return [binary, "--port", str(self.port), "--bind", "127.0.0.1", *unsaved, *self._options]
 
     def require_answer(self) -> None:
         with redis.Redis.from_url(self.url, socket_timeout=1, socket_connect_timeout=1) as client:

@@ -52,19 +52,12 @@ def test_a_sentinel_failover_fails_no_search(
     assert {each.api_key for each in load.answers if each.status == 200} == {greedy, *frugal}
 
 
-@pytest.fixture
-def new_primary() -> Iterator[RedisServer]:
-    with required():
-        server = RedisServer().start()
-    yield server
-    server.close()
-
-
 @pytest.mark.parametrize("fence", ["REPLICAOF 127.0.0.1 {port}", "CONFIG SET min-replicas-to-write 1"])
 def test_a_failover_behind_one_name_is_over_after_seconds(
-    serve: Callable[..., Service], redis_server: RedisServer, new_primary: RedisServer, fence: str
+    serve: Callable[..., Service], redis_server: RedisServer, start_redis: Callable[..., RedisServer], fence: str
 ) -> None:
     """The old primary keeps its connections, and refuses to write."""
+    new_primary = start_redis()
 
     def fail_authentication() -> int:
         return requests.post(f"{service.url}/callerid/search", json={"api_key": "wrong", "query": "1"}).status_code

@@ -3,19 +3,29 @@
 import re
 import tomllib
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client, RequestFactory
 
 from callerid_project.environment import Environment
 from callerid_project.middleware import request_id_for
 from core import throttling
-from tests import raw_http
+from lookup.answers import NotFound
+from lookup.rate_limit import TokenLog
+from lookup.vendors.cache import AnswerCache
+from monitoring.health import dependencies, redis_check
+from tests import awaited, raw_http
+from tests.clusters import wait_for
 from tests.load import create_tokens
+from tests.server_name import server_name
+from tests.servers import RedisServer, free_port
 from tests.service import Service
 
 
@@ -82,3 +92,57 @@ def connection(case: Case, serve: Callable[..., Service]) -> None:
             head = head.replace("<length>", str(len(content))).replace("\n", "\r\n")
             statuses.append(peer.send(f"{head}\r\n\r\n".encode() + content).read().status)
     assert statuses == case.data.pop("status")
+
+
+def redis_failover(
+    case: Case, settings: Any, start_redis: Callable[..., RedisServer], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The name of Redis leads to another server, and the old one, after the commands `fence`, keeps its connections and
+    replies to writes with the error `reply`."""
+    old_server, new_server = start_redis(), start_redis()
+    limits, attempts, answers = TokenLog(), throttling.RedisOrLocalCache("", {}), AnswerCache()
+
+    def use_all() -> None:
+        assert awaited.hit(limits, 1, 100, 60).allowed
+        attempts.add("192.0.2.1", 1, 60)
+        attempts.incr("192.0.2.1")
+        awaited.put(answers, "callerid:answer:k", NotFound(), 60)
+
+    with (
+        server_name(old_server.port) as name,
+        closing(redis.Redis.from_url(old_server.url)) as old,
+        closing(redis.Redis.from_url(new_server.url)) as new,
+    ):
+        settings.REDIS_URL, settings.REDIS_RETRY_S = f"redis://127.0.0.1:{name.port}/0", 0
+        use_all()
+        written = old.dbsize()
+        for command in case.data.pop("fence"):
+            old.execute_command(command)
+        name.leads_to = new_server.port
+        use_all()  # the first use falls back, and the next ones find the new server
+        use_all()
+        logged = [record.message.partition(":")[0] for record in caplog.records]
+        reply = case.data.pop("reply")
+        assert logged == [f"Redis is unavailable ({reply})", "Redis is available again"]
+        assert (new.dbsize(), len(old.client_list(_type="normal"))) == (written, 1)
+        awaited.disconnect_from_redis()
+
+
+def redis_health(case: Case, settings: Any, start_redis: Callable[..., RedisServer]) -> None:
+    """A Redis with `options` and after `commands`, until what `wait` names. `<free>`: a free port, `<port>`: the
+    server's."""
+    server = start_redis(*(option.replace("<free>", str(free_port())) for option in case.data.pop("options", [])))
+    with closing(redis.Redis.from_url(server.url, decode_responses=True)) as admin:
+        for command in case.data.pop("commands"):
+            admin.execute_command(*command.split())
+        for command, part in case.data.pop("wait", {}).items():
+            wait_for(partial(_replies, admin, command, part))
+    settings.REDIS_URL = case.data.pop("url").replace("<port>", str(server.port))
+    found = dependencies.redis_server.result()
+    assert found is not None
+    assert [part for part in case.data.pop("says") if part not in found.detail] == [], found.detail
+    assert (redis_check.reason_to_refuse_start() is None) is case.data.pop("starts")
+
+
+def _replies(client: "redis.Redis", command: str, part: str) -> bool:
+    return part in str(client.execute_command(*command.split()))

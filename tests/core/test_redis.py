@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,8 @@ import trustme
 from core import loop
 from core import redis as core_redis
 from core.redis import Client
-from core.throttling import RedisOrLocalCache
-from lookup.answers import NotFound
-from lookup.rate_limit import TokenLog
-from lookup.vendors.cache import AnswerCache
 from tests import awaited
-from tests.server_name import ServerName, server_name
+from tests.server_name import server_name
 from tests.servers import RedisServer, required
 
 pytestmark = pytest.mark.once
@@ -187,67 +183,12 @@ def test_a_cancelled_search_leaves_no_reply_to_the_next(server: RedisServer) -> 
 # --- A failover behind one name --------------------------------------------------------------------------------------
 
 
-FENCED: dict[str, list[str]] = {
-    "READONLY": ["REPLICAOF 127.0.0.1 1"],
-    "MASTERDOWN": ["CONFIG SET replica-serve-stale-data no", "REPLICAOF 127.0.0.1 1"],
-    "NOREPLICAS": ["CONFIG SET min-replicas-to-write 1"],
-    "OOM": ["CONFIG SET maxmemory 1"],
-    "NOPERM": ["ACL SETUSER default -@scripting"],
-}
-
-
-@pytest.fixture
-def name(server: RedisServer, settings: Any) -> Iterator[ServerName]:
-    """Leads to `server`; the process uses it."""
-    settings.REDIS_RETRY_S = 0
-    with server_name(server.port) as name:
-        settings.REDIS_URL = f"redis://127.0.0.1:{name.port}/0"
-        yield name
-        awaited.disconnect_from_redis()
-
-
-@pytest.fixture
-def new_primary() -> Iterator[RedisServer]:
-    with required():
-        server = RedisServer().start()
-    yield server
-    server.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", FENCED)
-def test_a_fenced_primary_is_left_when_its_name_leads_elsewhere(
-    server: RedisServer, name: ServerName, new_primary: RedisServer, caplog: pytest.LogCaptureFixture, fault: str
-) -> None:
-    limits, attempts, answers = TokenLog(), RedisOrLocalCache("", {}), AnswerCache()
-
-    def use() -> None:
-        assert awaited.hit(limits, 1, 100, 60).allowed
-        attempts.add("192.0.2.1", 1, 60)
-        attempts.incr("192.0.2.1")
-        awaited.put(answers, "callerid:answer:k", NotFound(), 60)
-
-    use()
-    with closing(redis.Redis.from_url(server.url)) as old, closing(redis.Redis.from_url(new_primary.url)) as new:
-        assert old.dbsize() == 4
-        for command in FENCED[fault]:
-            old.execute_command(command)
-        name.leads_to = new_primary.port
-        use()  # the first use falls back, and the next ones find the new primary
-        assert [record.message.partition(":")[0] for record in caplog.records] == [
-            f"Redis is unavailable ({fault})",
-            "Redis is available again",
-        ]
-        use()
-        assert len(caplog.records) == 2
-        assert new.dbsize() == 4
-        assert len(old.client_list()) == 1
-
-
 @pytest.mark.slow
 def test_a_connection_in_use_at_the_failover_is_not_kept(
-    server: RedisServer, name: ServerName, new_primary: RedisServer
+    server: RedisServer, start_redis: Callable[..., RedisServer], settings: Any
 ) -> None:
+    new_primary = start_redis()
+
     async def fail_over(client: Client) -> list[bytes]:
         await asyncio.gather(client.execute("PING"), client.execute("PING"))  # on a connection each
         with closing(redis.Redis.from_url(server.url)) as old:
@@ -261,7 +202,10 @@ def test_a_connection_in_use_at_the_failover_is_not_kept(
         await reading  # the old primary still replies to what only reads
         return await asyncio.gather(*[client.execute("SET", "key", "value") for _ in range(3)])
 
-    assert core_redis.call(fail_over) == [b"OK"] * 3
+    with server_name(server.port) as name:
+        settings.REDIS_URL = f"redis://127.0.0.1:{name.port}/0"
+        assert core_redis.call(fail_over) == [b"OK"] * 3
+        awaited.disconnect_from_redis()
 
 
 # --- TLS -------------------------------------------------------------------------------------------------------------

@@ -17,9 +17,9 @@ from lookup.vendors.cache import AnswerCache
 from monitoring.health import redis_check
 from monitoring.health.dependencies import redis_server as check
 from tests import awaited
-from tests.clusters import wait_for
+from tests.clusters import Sentinel, wait_for
 from tests.plugin import ROOT
-from tests.servers import RedisServer, free_port, required
+from tests.servers import RedisServer, free_port
 from tests.service import Service
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
@@ -121,29 +121,16 @@ def test_a_wrong_password_is_a_problem(admin: redis.Redis, redis_server: RedisSe
     assert "secret" not in detail()
 
 
-class ConfiguredRedis(RedisServer):
-    def __init__(self, *options: str) -> None:
-        super().__init__()
-        self._options = options
-
-    def command(self) -> list[str]:
-        return [*super().command(), *self._options]
-
-
 @pytest.fixture
-def start(settings: Any) -> Iterator[Callable[..., RedisServer]]:
+def start(start_redis: Callable[..., RedisServer], settings: Any) -> Callable[..., RedisServer]:
     """Starts a server with options; this process uses it."""
-    servers: list[RedisServer] = []
 
     def start(*options: str) -> RedisServer:
-        with required():
-            servers.append(ConfiguredRedis(*options).start())
-        settings.REDIS_URL = servers[-1].url
-        return servers[-1]
+        server = start_redis(*options)
+        settings.REDIS_URL = server.url
+        return server
 
-    yield start
-    for server in servers:
-        server.close()
+    return start
 
 
 @pytest.mark.parametrize("renamed", ["EVALSHA", "EVAL", "SET"])
@@ -168,6 +155,14 @@ def test_a_redis_that_does_not_tell_its_policy_is_healthy(start: Callable[..., R
     assert redis_check.find_eviction_problem() is None
 
 
+def test_the_address_of_a_sentinel_is_a_problem(redis_server: RedisServer, settings: Any) -> None:
+    sentinel = Sentinel(redis_server).start()
+    settings.REDIS_URL = sentinel.url
+    assert detail().startswith("Redis is unavailable. ERR: unknown command 'EVALSHA'. ")
+    assert "not to a Sentinel" in detail()
+    sentinel.close()
+
+
 # --- Redis Cluster ---------------------------------------------------------------------------------------------------
 
 
@@ -186,15 +181,6 @@ def cluster(start: Callable[..., RedisServer]) -> RedisServer:
 
 
 REFUSAL = "REDIS_URL leads to a Redis Cluster, where limits would not be shared: use one primary"
-
-
-@pytest.mark.parametrize(
-    ("database", "reply"), [(0, "CROSSSLOT: Keys in request"), (1, "ERR: SELECT is not allowed in cluster mode")]
-)
-def test_a_node_of_a_cluster_is_a_problem(cluster: RedisServer, settings: Any, database: int, reply: str) -> None:
-    settings.REDIS_URL = f"{cluster.url.removesuffix('0')}{database}"
-    assert detail().startswith(f"Redis is unavailable. {reply}")
-    assert REFUSAL in detail()
 
 
 def test_a_cluster_without_slots_is_a_problem(start: Callable[..., RedisServer]) -> None:
