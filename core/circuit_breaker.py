@@ -57,12 +57,12 @@ class CircuitBreaker:
     def succeeded(self, permit: object) -> None:
         if self._take(permit):
             self._failures = 0
-            self._close()
+            self.close()
 
     def responded(self, permit: object) -> None:
         """The call failed for its number alone: closes a half-open breaker; otherwise ignored."""
         if self._take(permit):
-            self._close()
+            self.close()
 
     def dismissed(self, permit: object) -> None:
         """The call ended without a result that tells anything: the next one may be the probe."""
@@ -95,7 +95,7 @@ class CircuitBreaker:
         self._permits.discard(permit)
         return counts
 
-    def _close(self) -> None:
+    def close(self) -> None:
         if self.is_open:
             self.open_until = None
             self._on_event("breaker_closed")

@@ -58,6 +58,10 @@ class Commits:
         self._remember(problem)
         self._breaker.open()
 
+    def resume(self) -> None:
+        """One that was begun while they were suspended has completed."""
+        self._breaker.close()
+
     def require(self) -> None:
         """Raises NotBegun if no commit may be begun now. While they are suspended, a search may begin one only if it is
         the one that tries."""

@@ -1,25 +1,15 @@
 """Servers that work together: a Redis with a replica and a Sentinel, a PostgreSQL with a standby."""
 
 import subprocess
-import time
-from collections.abc import Callable
 from typing import Self
 
 import psycopg
 import redis
 
+from tests.load import wait_for
 from tests.servers import PostgresServer, RedisServer, Unavailable, free_port, postgres_binary
 
-WAIT_S = 60
 PASSWORD = "of-the-redis"
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Until it is true: what one server tells another takes a moment."""
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 class RedisNode(RedisServer):

@@ -138,42 +138,6 @@ def test_searches_during_a_hanging_standby_cost_nothing(serve: Serve, pair: Post
         assert result["unknown_charges"]["refunded"] > 0
 
 
-def test_searches_follow_a_host_name_to_the_new_primary(serve: Serve, postgres_url: str) -> None:
-    """The name leads to the demoted server, which accepts connections and refuses writes, and then to the primary:
-    for new connections, which is what changing the database's setting does."""
-
-    def demote(state: str) -> None:
-        with psycopg.connect(postgres_url, autocommit=True) as admin:
-            admin.execute("SET default_transaction_read_only = off")
-            admin.execute(f'ALTER DATABASE "{admin.info.dbname}" SET default_transaction_read_only = {state}')
-
-    service = serve(DATABASE_URL=postgres_url, **LIMITS)
-    (api_key,) = create_tokens(service, 1)
-    service.stop()
-    demote("on")
-    service.start()
-
-    def search(index: int) -> int:
-        body = {"api_key": api_key, "query": NUMBER}
-        return requests.post(f"{service.url}/callerid/search", json=body, timeout=30).status_code
-
-    def readiness() -> tuple[int, str]:
-        answer = requests.get(f"{service.url}/readyz", timeout=30)
-        return answer.status_code, answer.json().get("detail", "")
-
-    with ThreadPoolExecutor(12) as callers:
-        assert set(callers.map(search, range(24))) <= {500, 503}
-        wait_for(lambda: readiness()[0] == 503)
-        assert "accepts no writes" in readiness()[1]
-        assert service.doctor("Commits")["ok"] is False
-        demote("off")
-        wait_for(lambda: search(0) == 200, timeout_s=RECOVERY_S)
-        assert set(callers.map(search, range(24))) == {200}
-        wait_for(lambda: readiness()[0] == 200, timeout_s=RECOVERY_S)
-    with psycopg.connect(postgres_url) as database:
-        assert database.execute("SELECT 10000 - credits FROM accounts_apitoken").fetchall() == [(25,)]
-
-
 def unknown(url: str) -> int:
     """Those in the table."""
     with psycopg.connect(url) as database:

@@ -8,8 +8,8 @@ import pytest
 import redis
 import requests
 
-from tests.clusters import RedisCluster, wait_for
-from tests.load import Load, create_tokens
+from tests.clusters import RedisCluster
+from tests.load import Load, create_tokens, wait_for
 from tests.metrics import scrape
 from tests.reliability.operations import serve_hosts
 from tests.server_name import server_name

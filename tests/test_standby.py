@@ -304,6 +304,7 @@ def test_pages_begin_no_commit_while_a_standby_hangs(serve: Serve, pair: Postgre
     assert sessions_that_wait(pair) == 1
     pair.standby.resume()
     wait_for(lambda: log_in() == 302)
+    assert "commits complete again" in service.log()
 
 
 def test_asynchronous_standby_does_not_count(serve: Serve, pair: PostgresPair) -> None:

@@ -91,7 +91,10 @@ def _execute(execute: Callable[..., Any], sql: Any, parameters: Any, many: bool,
         replication.commit_problem()
         process_commits.require()
     with _watched():
-        return execute(sql, parameters, many, context)
+        result = execute(sql, parameters, many, context)
+    if process_commits.are_suspended:  # its commit tells whether they complete again
+        context["connection"].on_commit(process_commits.resume)
+    return result
 
 
 @contextmanager

@@ -3,14 +3,17 @@
 import re
 import tomllib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import redis
+import requests
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client, RequestFactory
 
@@ -22,8 +25,7 @@ from lookup.rate_limit import TokenLog
 from lookup.vendors.cache import AnswerCache
 from monitoring.health import dependencies, redis_check
 from tests import awaited, raw_http
-from tests.clusters import wait_for
-from tests.load import create_tokens
+from tests.load import create_tokens, wait_for
 from tests.server_name import server_name
 from tests.servers import RedisServer, free_port
 from tests.service import Service
@@ -146,3 +148,46 @@ def redis_health(case: Case, settings: Any, start_redis: Callable[..., RedisServ
 
 def _replies(client: "redis.Redis", command: str, part: str) -> bool:
     return part in str(client.execute_command(*command.split()))
+
+
+def read_only_database(case: Case, serve: Callable[..., Service], postgres_url: str) -> None:
+    """The database accepts no writes, in new connections only: so it stands for the server to which a name leads when
+    they are made. `before_start`: already then. `ends_connections`: those that are open end at that moment."""
+    limits = {"DB_STATEMENT_TIMEOUT_MS": "500", "SEARCH_DEADLINE_S": "1.5", "RATE_LIMIT": "10000/m", "REDIS_URL": ""}
+    service = serve(DATABASE_URL=postgres_url, **limits)
+    (key,) = create_tokens(service, 1, credits=1000)
+
+    def demote(state: str) -> None:
+        with psycopg.connect(postgres_url, autocommit=True) as admin:
+            admin.execute("SET default_transaction_read_only = off")
+            admin.execute(f'ALTER DATABASE "{admin.info.dbname}" SET default_transaction_read_only = {state}')
+            if ends_connections:
+                own = "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                admin.execute(f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity {own}")
+
+    def search(_: int) -> int:
+        body = {"api_key": key, "query": "12025550100"}
+        return requests.post(f"{service.url}/callerid/search", json=body, timeout=30).status_code
+
+    def readiness() -> tuple[int, str]:
+        answer = requests.get(f"{service.url}/readyz", timeout=30)
+        return answer.status_code, answer.json().get("detail", "")
+
+    before_start, ends_connections = case.data.pop("before_start"), case.data.pop("ends_connections")
+    if before_start:
+        service.stop()
+    demote("on")
+    if before_start:
+        service.start()
+    with ThreadPoolExecutor(12) as callers:
+        refused = {*callers.map(search, range(24)), *callers.map(search, range(24))}
+        assert refused <= set(case.data.pop("statuses"))
+        wait_for(lambda: readiness()[0] == 503)
+        assert case.data.pop("readyz") in readiness()[1]
+        ends_connections = False
+        demote("off")
+        wait_for(lambda: search(0) == 200, timeout_s=10)
+        wait_for(lambda: readiness() == (200, ""), timeout_s=10)
+        assert {*callers.map(search, range(48))} == {200}
+    with psycopg.connect(postgres_url) as database:
+        assert database.execute("SELECT 1000 - credits FROM accounts_apitoken").fetchall() == [(49,)]

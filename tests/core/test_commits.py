@@ -96,6 +96,15 @@ def test_failed_trial_suspends_them_again(commits: Commits, clock: Clock) -> Non
     assert not commits.are_suspended
 
 
+def test_commit_of_a_page_resumes_them(commits: Commits, clock: Clock) -> None:
+    commits.suspend("They wait.")
+    clock.now += OPEN_S
+    commits.require()
+    commits.resume()
+    search(commits)
+    assert not commits.are_suspended
+
+
 def test_trial_without_a_result_leaves_its_place_to_the_next(commits: Commits, clock: Clock) -> None:
     commits.suspend("They wait.")
     clock.now += OPEN_S

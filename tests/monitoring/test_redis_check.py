@@ -17,7 +17,8 @@ from lookup.vendors.cache import AnswerCache
 from monitoring.health import redis_check
 from monitoring.health.dependencies import redis_server as check
 from tests import awaited
-from tests.clusters import Sentinel, wait_for
+from tests.clusters import Sentinel
+from tests.load import wait_for
 from tests.plugin import ROOT
 from tests.servers import RedisServer, free_port
 from tests.service import Service
