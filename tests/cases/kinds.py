@@ -1,6 +1,8 @@
 """What is done with a case, by its kind, and compared with its right result. README.md lists the kinds."""
 
+import os
 import re
+import subprocess
 import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +28,7 @@ from lookup.vendors.cache import AnswerCache
 from monitoring.health import dependencies, redis_check
 from tests import awaited, raw_http
 from tests.load import create_tokens, wait_for
+from tests.plugin import ROOT
 from tests.server_name import server_name
 from tests.servers import RedisServer, free_port
 from tests.service import Service
@@ -191,3 +194,27 @@ def read_only_database(case: Case, serve: Callable[..., Service], postgres_url: 
         assert {*callers.map(search, range(48))} == {200}
     with psycopg.connect(postgres_url) as database:
         assert database.execute("SELECT 1000 - credits FROM accounts_apitoken").fetchall() == [(49,)]
+
+
+def command_environment(case: Case, tmp_path: Path) -> None:
+    """The environment that the command `callerid` gives to the program, which here prints it."""
+    (tmp_path / "run").write_text("#!/bin/sh\nexec env -0\n")
+    (tmp_path / "run").chmod(0o755)
+    files = {"CALLERID_ENV_FILE": "callerid.env", "CALLERID_OWNER_ENV_FILE": "owner.env"}
+    fixed = {name: str(case.folder / file) for name, file in files.items()} | {"CALLERID_ROOT": str(tmp_path)}
+    got: list[object] = []
+    expected: list[object] = []
+    for run in case.data.pop("runs"):
+        done = subprocess.run(
+            [ROOT / "deploy" / "systemd" / "callerid", *run["command"].split()],
+            env={"PATH": os.environ["PATH"], **fixed, **run.get("given", {})},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        environment = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry)
+        used, unset = run["used"], run.get("unset", [])
+        said = [line.removeprefix("callerid: ").replace(f"{case.folder}/", "") for line in done.stderr.splitlines()]
+        got.append(({name: environment[name] for name in used}, [name for name in unset if name in environment], said))
+        expected.append((used, [], run.get("said", [])))
+    assert got == expected

@@ -23,16 +23,13 @@ DEPLOY = plugin.ROOT / "deploy"
 PASSWORD = "right"
 
 
-def callerid(
-    etc: Path, *arguments: str, check: bool = True, given: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def callerid(etc: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     """deploy/systemd/callerid, with almost no environment; `etc`: instead of /etc/callerid."""
     environment = {
         "PATH": os.environ["PATH"],
         "CALLERID_ROOT": str(plugin.ROOT),
         "CALLERID_ENV_FILE": str(etc / "callerid.env"),
         "CALLERID_OWNER_ENV_FILE": str(etc / "owner.env"),
-        **(given or {}),
     }
     return subprocess.run(
         [DEPLOY / "systemd" / "callerid", *arguments],
@@ -198,47 +195,6 @@ def test_the_command_refuses_a_file_that_others_read_otherwise(tmp_path: Path, l
     assert (done.returncode, done.stdout) == (1, "")
     assert message in done.stderr
     assert "hunter2" not in done.stderr
-
-
-@pytest.fixture
-def printing(tmp_path: Path) -> Path:
-    """An installation whose ./run prints its environment."""
-    (tmp_path / "callerid.env").write_text("LOG_LEVEL=INFO\nLOG_LEVEL=DEBUG\nDATABASE_URL=serving\nREDIS_URL=r\n")
-    (tmp_path / "owner.env").write_text("DATABASE_URL=owner\n")
-    (tmp_path / "run").write_text("#!/bin/sh\nexec env\n")
-    (tmp_path / "run").chmod(0o755)
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("arguments", "given", "used", "named"),
-    [
-        (["prune"], {}, {"DATABASE_URL": "serving", "REDIS_URL": "r", "LOG_LEVEL": "DEBUG"}, []),
-        (["--owner", "migrate"], {}, {"DATABASE_URL": "owner", "REDIS_URL": "r"}, []),
-        (["audit_credits"], {"DATABASE_URL": "restored"}, {"DATABASE_URL": "restored"}, ["callerid.env"]),
-        (["--owner", "migrate"], {"DATABASE_URL": "mine"}, {"DATABASE_URL": "mine"}, ["callerid.env", "owner.env"]),
-        (["doctor"], {"REDIS_URL": ""}, {"REDIS_URL": "", "DATABASE_URL": "serving"}, ["callerid.env"]),
-        (["doctor"], {"REDIS_URL": "r"}, {"REDIS_URL": "r"}, []),
-        (["serve"], {"PORT": "8002"}, {"PORT": "8002", "DATABASE_URL": "serving"}, []),
-    ],
-)
-def test_variables_of_the_caller_replace_those_of_the_files(
-    printing: Path, arguments: list[str], given: dict[str, str], used: dict[str, str], named: list[str]
-) -> None:
-    done = callerid(printing, *arguments, given={"CALLERID_ROOT": str(printing), **given})
-    environment = dict(line.split("=", 1) for line in done.stdout.splitlines())
-    assert {name: environment[name] for name in used} == used
-    (name, *_), said = [*given, ""], done.stderr.splitlines()
-    assert said == [f"callerid: {name} comes from your environment, not from {printing / file}." for file in named]
-
-
-@pytest.mark.parametrize("kept", [True, False])
-def test_a_home_that_cannot_be_entered_is_not_used(printing: Path, kept: bool) -> None:
-    """As supervisord leaves root's to its programs: https://github.com/MagicStack/asyncpg/issues/910"""
-    home = str(printing if kept else printing / "missing")
-    done = callerid(printing, "serve", given={"CALLERID_ROOT": str(printing), "HOME": home})
-    assert (f"HOME={home}" in done.stdout.splitlines()) is kept
-    assert kept or "HOME=" not in done.stdout
 
 
 def test_the_command_needs_its_files(tmp_path: Path) -> None:
