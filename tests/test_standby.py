@@ -153,7 +153,13 @@ def test_documented_standby_is_promoted_and_rebuilt(serve: Serve, hosts: dict[st
     db2.run("Promote, on db2", hosts)
     require_ready(service)
     wait_for(lambda: search(service, key) == 200)
+    # pg_rewind copies the configuration that is in the data directory: on Debian postgresql.auto.conf alone.
+    configured = {"postgresql.auto.conf": "deadlock_timeout = '4711'\n", "pg_hba.conf": "# of db2\n"}
+    for name, line in configured.items():
+        with (db2.directory / "data" / name).open("a") as file:
+            file.write(line)
     db1.run("Rebuild, on db1", hosts)
+    assert [name for name, line in configured.items() if line not in (db1.directory / "data" / name).read_text()] == []
     db2.run("Make it synchronous, on db1", hosts, swap=True)
     wait_until_confirmed(db2, "db1")
     require_ready(service)
