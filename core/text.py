@@ -1,6 +1,20 @@
 """Text from people and other systems."""
 
+import re
+from encodings import normalize_encoding
+from encodings.aliases import aliases
+
 MAX_TEXT = 200
+# Codecs of Python, by the names of their modules: Unicode, single bytes, and what East Asian systems write. Others take
+# quadratic time (UTF-7, unicode_escape), give lone surrogates (raw_unicode_escape), encode host names (IDNA, Punycode),
+# or are no text.
+_CODECS = re.compile(
+    "utf_8(_sig)?|utf_16(_[bl]e)?|ascii|latin_1|iso8859_[0-9]{1,2}|cp[0-9]{3,4}|koi8_[rtu]|hp_roman8|kz1048|ptcp154|"
+    "mac_(arabic|croatian|cyrillic|farsi|greek|iceland|latin2|roman|romanian|turkish)|tis_620|big5(hkscs)?|gb2312|"
+    "gb18030|gbk|johab|euc_(jp|jis_2004|jisx0213|kr)|shift_jis(_2004|x0213)?|iso2022_(jp(_[123]|_2004|_ext)?|kr)"
+)
+# PostgreSQL stores no NUL, and neither database a lone surrogate.
+_NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
 
 # Zero-width non-joiner and joiner: not "printable", yet part of Persian, Hindi and other names.
 _JOINERS = "\u200c\u200d"
@@ -10,6 +24,23 @@ def sentence(text: str) -> str:
     """`text` with one full stop; empty if it is."""
     text = text.strip().rstrip(".")
     return f"{text}." if text else ""
+
+
+def encoding_named(name: str) -> str | None:
+    """The name of the codec of Python for an encoding of files, such as `Windows-1252`; None if there is none. It
+    decodes in linear time, and to valid Unicode."""
+    normalized = normalize_encoding(name).lower()
+    codec = aliases.get(normalized, normalized)
+    try:
+        # Python caches each name that it looks up: of strangers' names, only those of codecs.
+        return codec if _CODECS.fullmatch(codec) and b"a".decode(codec, "replace") else None
+    except LookupError:
+        return None
+
+
+def storable(text: str) -> str:
+    """`text` without the characters that a database refuses."""
+    return _NOT_STORABLE.sub("", text)
 
 
 def clean_text(text: str) -> str:

@@ -50,7 +50,7 @@ def receive(upload: ImportUpload, opening: dict[str, Any]) -> Iterator[None]:
     chosen = {name: upload.options.get(name) for name in ("column", "region")}
     with open_numbers(upload.file_name, **chosen, **opening) as file:
         made = FileLookup(user=upload.user, file_name=upload.file_name)
-        made.columns, made.delimiter = [_text(name) for name in file.columns], file.delimiter
+        made.columns, made.delimiter = file.columns, file.delimiter
         made.save()
         here = FileLookup.objects.filter(pk=made.pk)
         rows = (_row(made, record) for record in islice(file.records, MAX_ROWS))
@@ -69,13 +69,9 @@ def receive(upload: ImportUpload, opening: dict[str, Any]) -> Iterator[None]:
             raise
 
 
-def _text(cell: str) -> str:
-    return cell.replace("\0", "")  # PostgreSQL's texts have none
-
-
 def _row(made: FileLookup, record: Record) -> FileLookupRow:
-    cells, number = [_text(cell) for cell in record.cells], int(record.number) if record.number else None
-    values = {"line": record.line, "cells": cells, "number": number, "problem": record.problem}
+    number = int(record.number) if record.number else None
+    values = {"line": record.line, "cells": record.cells, "number": number, "problem": record.problem}
     return FileLookupRow(lookup=made, **values, outcome="pending" if number else "invalid")
 
 

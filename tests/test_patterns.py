@@ -19,6 +19,8 @@ WORST = {
     "accounts.admin.base: #?([0-9]{1,18})": "0",
     "core.amounts._DECIMAL": "0",
     "core.amounts._WHOLE": "0",
+    "core.text._CODECS": "iso8859_1",
+    "core.text._NOT_STORABLE": "\0a",
     "core.cells._DATE": "2026-11-2",
     "core.cells._TIME": "0",
     "core.csv_cells._CELL_ENDS": ";",

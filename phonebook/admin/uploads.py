@@ -4,7 +4,6 @@ A file comes in parts, because no request may be larger than MAX_PART_BYTES: bod
 has one upload, which only this user sees.
 """
 
-import codecs
 from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
@@ -30,7 +29,7 @@ from core.amounts import whole_number
 from core.cells import page_url
 from core.commands import command_line
 from core.forms import WholeNumberField
-from core.text import clean_text
+from core.text import clean_text, encoding_named
 from phonebook.imports import formats, uploads
 from phonebook.imports.readers import base
 from phonebook.imports.undo import TABLES
@@ -52,10 +51,9 @@ def progress(upload: ImportUpload | None) -> dict[str, Any]:
     if upload is None:
         return {"state": ""}
     text = "Waiting for the process to start."
-    if upload.done is not None:
+    if upload.step:
         about = "about " if upload.step == "Reading" else ""
-        row = f"{upload.step}: row {upload.done:,} of {about}{upload.total:,}." if upload.step else ""
-        text = row or "Waiting for another import."
+        text = f"{upload.step}: row {upload.done:,} of {about}{upload.total:,}."
     return {"state": upload.get_state_display(), "text": text, "done": upload.done, "total": upload.total}
 
 
@@ -128,10 +126,8 @@ class UploadForm(forms.Form):
 
     def clean_encoding(self) -> str:
         encoding: str = self.cleaned_data["encoding"]
-        try:
-            codecs.lookup(encoding or "utf-8")
-        except LookupError:
-            raise forms.ValidationError("Enter the name of an encoding such as cp1252.") from None
+        if encoding and encoding_named(encoding) is None:
+            raise forms.ValidationError("Enter the name of an encoding such as cp1252.")
         return encoding
 
     def clean_file_name(self) -> str:

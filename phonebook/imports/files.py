@@ -10,6 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, cast
 
+from core.text import encoding_named, storable
 from phonebook.imports.readers.base import UnreadableFile
 
 # A block list may be a single line of JSON; no text file has longer lines.
@@ -36,11 +37,11 @@ class _LimitedStream(io.BufferedIOBase):
 
 
 class TextFile:
-    """`name`: as the operator typed it. `lines` can be read once; a byte that could not be decoded is a lone surrogate
-    (PEP 383). `first_line`: the first that is not blank."""
+    """`name`: as the operator typed it. `lines` can be read once. They have no NUL, and no lone surrogate but U+DC80 to
+    U+DCFF: bytes that could not be decoded (PEP 383). `first_line`: the first that is not blank."""
 
     def __init__(self, name: str, text: io.TextIOWrapper) -> None:
-        self.name = name
+        self.name = storable(name)
         #: A hash of the lines read so far, for this process.
         self.digest = 0
         lines = self._read(text)
@@ -58,7 +59,7 @@ class TextFile:
                 if len(line) >= MAX_LINE:
                     raise UnreadableFile(f"a line is longer than {MAX_LINE >> 20} MiB")
                 self.digest = hash((self.digest, line))
-                yield line
+                yield line.replace("\0", "")
 
 
 @contextmanager
@@ -66,7 +67,8 @@ def open_text(
     path: str, *, encoding: str | None = None, max_size: int = sys.maxsize, content: io.BytesIO | None = None
 ) -> Iterator[TextFile]:
     """Open `path` (`-`: standard input). The first bytes show gzip and byte order marks; otherwise the encoding is
-    `encoding`, or UTF-8. `max_size`: in bytes, unpacked. `content`: is read instead, and `path` is only its name.
+    `encoding`, one of core.text.encoding_named, or UTF-8. `max_size`: in bytes, unpacked. `content`: is read instead,
+    and `path` is only its name.
 
     Raises OSError and UnreadableFile, also while the lines are read. An UnreadableFile that is raised while the file is
     open gets its name.
@@ -89,9 +91,11 @@ def open_text(
                 stream = gzip.GzipFile(fileobj=raw) if packed else raw
                 start = stream.peek(3)
                 marked = next((known for mark, known in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), None)
-                # Universal newlines; UTF-16 and UTF-32 cannot represent undecoded bytes.
-                chosen = marked or encoding or "utf-8"
-                errors = "strict" if "16" in chosen or "32" in chosen else "surrogateescape"
+                chosen = marked or encoding_named(encoding or "utf-8")
+                if chosen is None:
+                    raise UnreadableFile(f"unknown encoding: {encoding}")
+                # Universal newlines; UTF-16 cannot represent undecoded bytes.
+                errors = "strict" if chosen.startswith(("utf-16", "utf_16")) else "surrogateescape"
                 limited: Any = _LimitedStream(stream, max_size)
                 text = io.TextIOWrapper(limited, encoding=chosen, errors=errors)
                 stack.callback(text.detach)  # standard input stays open
@@ -109,5 +113,3 @@ def _decoding_errors() -> Iterator[None]:
         raise UnreadableFile("the gzip file is damaged or truncated") from error
     except UnicodeError as error:
         raise UnreadableFile("the text is damaged or truncated") from error
-    except LookupError as error:  # of an encoding
-        raise UnreadableFile(str(error).partition(";")[0]) from error

@@ -4,7 +4,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -157,8 +157,8 @@ class Import(ABC):
         result = self.result
         with self.tables:
             staged = self.tables.fill("staged", self.columns, self._read(files))
-            # `forget` waits for the lock, or its suppressed numbers are dropped here.
-            with self.tables.lock(self.table):
+            # `forget` waits for the lock, or its suppressed numbers are dropped here. A dry run writes nothing.
+            with nullcontext() if self.dry_run else self.tables.lock(self.table):
                 valid = staged - self._drop_suppressed()
                 result.read = valid + sum(result.rejected.values())
                 if result.read and not valid:

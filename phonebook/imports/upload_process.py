@@ -1,8 +1,6 @@
 """The process of an uploaded file: it checks the file, or imports it, as a command would."""
 
-import fcntl
 import io
-import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator
@@ -11,7 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self
 
-from django.conf import settings
 from django.db import Error, connection
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -24,12 +21,15 @@ from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import TextFile, open_text
 from phonebook.imports.pipeline import Import, counts_text
+from phonebook.imports.readers.base import UnreadableFile
 from phonebook.imports.staging import StagingTables, TargetTable
 from phonebook.models import MAX_COUNT, ImportBatch, ImportUpload
 
 #: Of a file that is compressed.
 MAX_UNPACKED_BYTES = 200 * 2**20
 MAX_EXAMPLES = 10
+#: Of a file that is checked, however few bytes it has.
+CHECK_TIMEOUT_S = 900.0
 HEARTBEAT_S = 2.0
 State = ImportUpload.State
 
@@ -54,7 +54,7 @@ def _check(upload: ImportUpload) -> None:
     checking = ImportUpload.objects.filter(pk=upload.pk, state=State.CHECKING)
     try:
         # What takes the file over deletes the upload, after the heartbeats of it.
-        with ExitStack() as taken_over, _heartbeat(upload) as heartbeat, _host_lock():
+        with ExitStack() as taken_over, _heartbeat(upload) as heartbeat, _deadline():
             if check := CHECKS.get(upload.kind):
                 taken_over.enter_context(check(upload, _opening(upload, heartbeat)))
             else:
@@ -73,7 +73,7 @@ def _check(upload: ImportUpload) -> None:
 def _import(upload: ImportUpload, batch: ImportBatch) -> None:
     importer: Import | None = None
     try:
-        with _heartbeat(upload) as heartbeat, _host_lock():
+        with _heartbeat(upload) as heartbeat:
             importer = _importer(upload, heartbeat, batch=batch, on_reject=lambda name, row: None)
             result = importer.run(_files(upload, heartbeat))
     except BaseException as error:
@@ -138,12 +138,26 @@ def _text(row: dict[str, Any], values: Iterable[str]) -> str:
 
 
 @contextmanager
-def _host_lock() -> Iterator[None]:
-    """One process of an upload at a time works on this host."""
-    settings.DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(os.open(settings.DATA_DIR / "uploads.lock", os.O_RDONLY | os.O_CREAT, 0o600), "rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def _deadline() -> Iterator[None]:
+    """Raises UnreadableFile in the block after CHECK_TIMEOUT_S."""
+    expired = False
+
+    def expire(*_: Any) -> None:
+        nonlocal expired
+        expired = True
+        raise KeyboardInterrupt  # what runs then may catch an Exception
+
+    signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, CHECK_TIMEOUT_S)
+    try:
         yield
+    except KeyboardInterrupt:
+        if not expired:
+            raise
+        minutes = f"{CHECK_TIMEOUT_S / 60:g} minutes"
+        raise UnreadableFile(f"the check took more than {minutes}: use the command instead") from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _heartbeat(upload: ImportUpload) -> "Heartbeat":

@@ -8,14 +8,11 @@ import re
 from binascii import a2b_qp
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from encodings import normalize_encoding
-from encodings.aliases import aliases
 from functools import lru_cache
 from urllib.parse import unquote
 
-from core.text import clean_text
+from core.text import clean_text, encoding_named
 from phonebook.imports.readers import base
 from phonebook.imports.readers.base import ContactRow, Rejected
 
@@ -141,10 +138,7 @@ class _Head:
         value = value.replace("\n", "") if folds_are_text else _FOLD.sub("", value)
         # Undecoded without a CHARSET: a fold may have cut a character in two. ESC: ISO-2022 encodes text as ASCII.
         if self.quoted_printable or _has_undecoded(value) or (self.charset and "\x1b" in value):
-            try:
-                raw = value.encode("utf-8", "surrogateescape")
-            except UnicodeEncodeError:  # a lone surrogate, as UTF-7 can contain
-                raw = value.encode("utf-8", "surrogatepass")
+            raw = value.encode("utf-8", "surrogateescape")
             if self.quoted_printable:
                 raw = a2b_qp(raw)
             value = raw.decode(self.charset or "utf-8", "replace").replace("\ufffd", "\udcff")
@@ -165,21 +159,8 @@ def _parse_head(text: str) -> _Head:
         name=name.rpartition(".")[2].strip().upper(),
         quoted_printable="QUOTED-PRINTABLE" in values["ENCODING"],
         base64=not values["ENCODING"].isdisjoint({"B", "BASE64"}),
-        charset=next(filter(None, map(_charset, sorted(values["CHARSET"]))), None),
+        charset=next(filter(None, map(encoding_named, sorted(values["CHARSET"]))), None),
     )
-
-
-# No other name is looked up: Python caches every name that it does not find, and has codecs that are no charsets.
-_CHARSETS = frozenset({*aliases, *aliases.values(), "koi8_u"})
-
-
-def _charset(name: str) -> str | None:
-    name = normalize_encoding(name).lower()
-    if name in _CHARSETS:
-        with suppress(LookupError):
-            b"a".decode(name, "replace")
-            return name
-    return None
 
 
 class _Card:

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.django_db
 FORM = "/admin/phonebook/importbatch/upload/"
 STEP, PROGRESS = f"{FORM}step/", f"{FORM}progress/"
 CSV = b"number,name\n+12125550100,Eve\n"
+ENCODING = "Encoding: Enter the name of an encoding such as cp1252."
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_file_is_received_in_parts(operator: Client) -> None:
         ),
         ({"size": 0}, "The file is empty."),
         ({"region": "XX"}, "Region: Enter an ISO 3166-1 code such as US."),
-        ({"encoding": "utf-99"}, "Encoding: Enter the name of an encoding such as cp1252."),
+        *(({"encoding": bad}, ENCODING) for bad in ("utf-99", "utf-7", "unicode_escape", "rot13")),
         ({"kind": "complaints", "source": "x" * 33}, "Source: The source must have 1 to 32 characters."),
         ({"format": "ftc"}, "Format: Select a valid choice. ftc is not one of the available choices."),
     ],

@@ -13,7 +13,7 @@ from django.db import OperationalError
 
 from phonebook import suppression
 from phonebook.imports.staging import Tables, TargetTable
-from phonebook.models import ComplaintDay, ComplaintSubject, Contact
+from phonebook.models import ComplaintDay, ComplaintSubject, Contact, ImportBatch
 from tests.phonebook.commands.imports import JANE, TODAY, Ran
 
 pytestmark = pytest.mark.django_db
@@ -59,6 +59,15 @@ def test_unknown_encoding_region_or_format_is_one_sentence(file: Any) -> None:
         error = str(Ran("import_contacts", contact_file(file, GOOD), option, value).error)
         assert value in error
         assert "\n" not in error
+
+
+def test_name_of_a_file_need_not_be_utf_8(file: Any) -> None:
+    """As in an archive from another system. Neither database stores it as it is."""
+    path = Path(contact_file(file, GOOD, "12,Short,"))
+    ran = Ran("import_contacts", str(path.rename(path.with_name("caf\udce9.csv"))), "--json")
+    assert ran.counts() == {"added": 1}
+    batch = ImportBatch.objects.get()
+    assert (batch.file_name, batch.faults[0]["file"]) == ("caf.csv", "caf.csv")
 
 
 def test_repeated_import_changes_only_what_differs(file: Any) -> None:

@@ -3,12 +3,16 @@
 import gzip
 import io
 import os
+import random
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from encodings.aliases import aliases
 from pathlib import Path
 
 import pytest
 
+from core.text import encoding_named, storable
 from phonebook.imports import files
 from phonebook.imports.readers.base import UNDECODED, UnreadableFile
 
@@ -46,6 +50,56 @@ def test_bytes_that_are_not_utf8_are_read_with_an_encoding(tmp_path: Path) -> No
     path.write_bytes(TEXT.encode("cp1252"))
     assert UNDECODED.search(read(path))
     assert read(path, "cp1252") == TEXT
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name"),
+    [
+        ("cp932", "表示構能"),  # the second byte of each of these is a backslash
+        ("Shift_JIS", "山田太郎"),
+        ("ISO-2022-JP", "山田太郎"),
+        ("euc-jp", "山田太郎"),
+        ("gb18030", "李雷𠮷"),
+        ("GBK", "李雷"),
+        ("big5", "許功蓋"),
+        ("EUC-KR", "김철수"),
+        ("cp949", "펲시"),
+        ("windows-1251", "Анна"),
+        ("koi8-u", "Ґанна"),
+        ("macintosh", "José"),
+        ("UTF-16LE", "José"),
+        ("cp65001", "José"),
+    ],
+)
+def test_exports_of_other_systems_are_read(tmp_path: Path, encoding: str, name: str) -> None:
+    path = tmp_path / "outlook.csv"
+    text = f"number,name\n12125550142,{name}\n"
+    path.write_bytes(text.encode("utf-8" if encoding == "cp65001" else encoding))
+    assert read(path, encoding) == text
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        *("utf-7", "unicode-1-1-utf-7", "unicode_escape", "raw_unicode_escape", "idna", "punycode", "rot13", "hex"),
+        *("undefined", "mbcs", "utf-32", "zlib", "klingon", "é", "\0"),
+    ],
+)
+def test_encodings_that_no_export_has_are_refused(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "contacts.csv"
+    path.write_text(TEXT)
+    with pytest.raises(UnreadableFile, match="unknown encoding"):
+        read(path, encoding)
+
+
+@pytest.mark.parametrize("codec", sorted(filter(encoding_named, {*aliases.values(), "utf_8_sig", "koi8_u"})))
+def test_whatever_the_bytes_are_lines_are_unicode(tmp_path: Path, codec: str) -> None:
+    """But for the mark of an undecoded byte, whose record is rejected."""
+    path = tmp_path / "noise"
+    path.write_bytes(bytes(range(256)) * 4 + random.Random(codec).randbytes(50_000))
+    with suppress(UnreadableFile), files.open_text(str(path), encoding=codec) as file:
+        for line in file.lines:
+            assert storable(UNDECODED.sub("", line)) == UNDECODED.sub("", line)
 
 
 GZIP = gzip.compress((TEXT * 1000).encode())

@@ -1,20 +1,23 @@
 """Uploads: their parts, the check, the import, and who is refused what."""
 
 import gzip
+import random
 from collections.abc import Callable
 from datetime import timedelta
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from core.text import storable
 from phonebook.imports import staging, undo, upload_process, uploads
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.uploads import UploadRefused
@@ -62,6 +65,59 @@ def imported(upload: ImportUpload) -> ImportBatch:
     call_command("process_import", str(upload.pk))
     batch.refresh_from_db()
     return batch
+
+
+# --- The check ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_check_that_takes_too_long_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upload_process, "CHECK_TIMEOUT_S", 0.01)
+    upload = uploaded(gzip.compress(b"number,name\n" + b"12,Zoe\n" * 500_000))
+    with pytest.raises(CommandError, match="UnreadableFile"):
+        call_command("process_import", str(upload.pk))
+    upload.refresh_from_db()
+    assert (upload.state, upload.parts.count()) == (State.FAILED, 0)
+    assert "took more than" in upload.error
+    monkeypatch.setattr(upload_process, "CHECK_TIMEOUT_S", 900)
+    assert checked(by="eve").state == State.READY
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_waits_for_no_import() -> None:
+    upload, locked, end = uploaded(), Event(), Event()
+
+    def write_slowly() -> None:
+        with staging.Tables.lock(ContactImport.table):
+            locked.set()
+            end.wait()
+        connection.close()
+
+    writer = Thread(target=write_slowly)
+    writer.start()
+    locked.wait()
+    try:
+        call_command("process_import", str(upload.pk))
+    finally:
+        end.set()
+        writer.join()
+    upload.refresh_from_db()
+    assert upload.state == State.READY
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("encoding", ["utf_16_le", "cp932", "gb18030", "euc_kr", "cp1252", ""])
+def test_noise_becomes_unicode_or_is_rejected(encoding: str) -> None:
+    noise = random.Random(encoding).randbytes(20_000).replace(b"\n", b"\0").replace(b",", b"")
+    rows = b"".join(b"%d,%b\n" % (FIRST + n, noise[n * 10 :][:10]) for n in range(2_000))
+    content = b"number,name\n" + rows + b"%d,Eve\n" % (FIRST + 5_000)
+    if encoding == "utf_16_le":
+        content = content.decode("latin-1").encode(encoding)
+    upload = checked(content, encoding=encoding)
+    assert upload.state == State.READY
+    imported(upload)
+    assert all(storable(contact.name) == contact.name for contact in Contact.objects.all())
+    assert Contact.objects.filter(name="Eve").exists()
 
 
 # --- Parts -------------------------------------------------------------------------------------------------------

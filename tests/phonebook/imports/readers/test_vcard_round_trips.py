@@ -89,7 +89,7 @@ FRAGMENTS = [
     *["\\", " ", "\t", "\udcf6", "\x1b$B", "\ufeff", "\0", "\r", "\x85", "\u2028", "+", "(", "ext"],
     "PHOTO;ENCODING=b:AA",
 ]
-any_text = st.text(st.characters(exclude_characters="\n"), max_size=10)
+any_text = st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=10)
 any_line = st.one_of(
     st.sampled_from(["BEGIN:VCARD", "END:VCARD", "FN:Jane", f"TEL:+{NUMBER}", "", " "]),
     st.lists(st.one_of(st.sampled_from(FRAGMENTS), any_text), max_size=8).map("".join),
