@@ -23,14 +23,14 @@ REFUSED = ["1_000", "٣", "１２", "१२"]
 
 
 @pytest.mark.parametrize(
-    "text", [*REFUSED, "", " ", "-", "1 000", "1,000", "1.0", "1e3", "0x1F", "²", "9" * 31, "9" * 5_000, "1\0"]
+    "text", [*REFUSED, "", " ", "-", "1 000", "1,000", "1.0", "1e3", "0x1F", "²", "9" * 41, "9" * 5_000, "1\0"]
 )
 def test_other_texts_are_no_whole_number(text: str) -> None:
     with pytest.raises(ValueError, match="not a whole number"):
         whole_number(text)
 
 
-@pytest.mark.parametrize("text", [*REFUSED, "", ".", "-.", "1E5", "NaN", "Infinity", "1,5", "1.5.5", "1" * 31, "٣.٥"])
+@pytest.mark.parametrize("text", [*REFUSED, "", ".", "-.", "1E5", "NaN", "Infinity", "1,5", "1.5.5", "1" * 41, "٣.٥"])
 def test_other_texts_are_no_decimal_number(text: str) -> None:
     with pytest.raises(ValueError, match="not a decimal number"):
         decimal_number(text)
