@@ -7,22 +7,23 @@ from typing import Any
 import pytest
 
 from tests.cases import kinds
+from tests.cases.case import Case
 from tests.conftest import SLOW_FIXTURES
 
 FOLDERS = sorted(file.parent for file in Path(__file__).parent.glob("*/case.toml"))
 
 
-def _fixtures(case: kinds.Case) -> list[str]:
+def _fixtures(case: Case) -> list[str]:
     return list(signature(getattr(kinds, case.kind)).parameters)[1:]
 
 
 def _parameter(folder: Path) -> Any:
-    case = kinds.Case.load(folder)
+    case = Case.load(folder)
     marks = [pytest.mark.slow] if SLOW_FIXTURES.intersection(_fixtures(case)) else []
     return pytest.param(case, id=folder.name, marks=marks)
 
 
 @pytest.mark.parametrize("case", [_parameter(folder) for folder in FOLDERS])
-def test_case(case: kinds.Case, request: pytest.FixtureRequest) -> None:
+def test_case(case: Case, request: pytest.FixtureRequest) -> None:
     getattr(kinds, case.kind)(case, **{name: request.getfixturevalue(name) for name in _fixtures(case)})
     assert case.data == {}, "not used by this kind"

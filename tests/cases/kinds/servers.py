@@ -1,102 +1,27 @@
-"""What is done with a case, by its kind, and compared with its right result. README.md lists the kinds."""
+"""What happens when PostgreSQL and Redis fail over, or refuse."""
 
-import os
-import re
-import subprocess
-import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 import redis
 import requests
-from django.core.exceptions import ImproperlyConfigured
-from django.test import Client, RequestFactory
 
-from callerid_project.environment import Environment
-from callerid_project.middleware import request_id_for
 from core import throttling
 from lookup.answers import NotFound
 from lookup.rate_limit import TokenLog
 from lookup.vendors.cache import AnswerCache
 from monitoring.health import dependencies, redis_check
-from tests import awaited, raw_http
+from tests import awaited
+from tests.cases.case import Case
 from tests.load import create_tokens, wait_for
-from tests.plugin import ROOT
 from tests.server_name import server_name
 from tests.servers import RedisServer, free_port
 from tests.service import Service
-
-
-@dataclass(frozen=True)
-class Case:
-    """`data`: what case.toml has for its kind; a kind takes out what it uses."""
-
-    folder: Path
-    kind: str
-    data: dict[str, Any]
-
-    @classmethod
-    def load(cls, folder: Path) -> "Case":
-        """Raises KeyError if case.toml does not say where the case comes from."""
-        data = tomllib.loads((folder / "case.toml").read_text(encoding="utf-8"))
-        if not (data.pop("sources") and data.pop("situation")):
-            raise KeyError(f"{folder.name}: sources and situation")
-        return cls(folder, data.pop("kind"), data)
-
-
-def forwarded_address(case: Case, settings: Any) -> None:
-    settings.TRUSTED_PROXIES = case.data.pop("trusted_proxies")
-    expected = case.data.pop("client")
-    assert {sent: _client_address(sent) for sent in expected} == expected
-
-
-def _client_address(forwarded: str) -> str:
-    request = RequestFactory().get("/", REMOTE_ADDR="10.0.0.4", HTTP_X_FORWARDED_FOR=forwarded)
-    address = throttling.client_address(request)
-    return "unreadable" if address == throttling.UNKNOWN_ADDRESS else address
-
-
-def allowed_hosts(case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ALLOWED_HOSTS", case.data.pop("allowed_hosts"))
-    if refused := case.data.pop("refused", None):
-        with pytest.raises(ImproperlyConfigured, match=re.escape(refused)):
-            Environment().hosts("ALLOWED_HOSTS", [])
-        return
-    settings.ALLOWED_HOSTS = Environment().hosts("ALLOWED_HOSTS", [])
-    expected = case.data.pop("status")
-    assert {host: Client().get("/livez", headers={"Host": host}).status_code for host in expected} == expected
-
-
-def request_id(case: Case) -> None:
-    expected = case.data.pop("kept")
-    assert {sent: request_id_for(sent) == sent for sent in expected} == expected
-
-
-def connection(case: Case, serve: Callable[..., Service]) -> None:
-    """Files with a request each, sent one after the other on one connection. `<token>`: an API token, `<length>`: the
-    body's; a body is sent in chunks if the headers say so, with what stands behind `<trailers>`."""
-    service = serve()
-    (key,) = create_tokens(service, 1)
-    statuses = []
-    with raw_http.Connection(service.port) as peer:
-        for name in case.data.pop("requests"):
-            head, _, body = (case.folder / name).read_text(encoding="utf-8").partition("\n\n")
-            body, _, trailers = body.replace("<token>", key).partition("\n<trailers>\n")
-            content = body.strip().encode()
-            if "chunked" in head:
-                length = len(content)
-                last = b"0\r\n" + trailers.replace("\n", "\r\n").encode() + b"\r\n"
-                content = raw_http.chunk(content[: length // 2]) + raw_http.chunk(content[length // 2 :]) + last
-            head = head.replace("<length>", str(len(content))).replace("\n", "\r\n")
-            statuses.append(peer.send(f"{head}\r\n\r\n".encode() + content).read().status)
-    assert statuses == case.data.pop("status")
 
 
 def redis_failover(
@@ -194,27 +119,3 @@ def read_only_database(case: Case, serve: Callable[..., Service], postgres_url: 
         assert {*callers.map(search, range(48))} == {200}
     with psycopg.connect(postgres_url) as database:
         assert database.execute("SELECT 1000 - credits FROM accounts_apitoken").fetchall() == [(49,)]
-
-
-def command_environment(case: Case, tmp_path: Path) -> None:
-    """The environment that the command `callerid` gives to the program, which here prints it."""
-    (tmp_path / "run").write_text("#!/bin/sh\nexec env -0\n")
-    (tmp_path / "run").chmod(0o755)
-    files = {"CALLERID_ENV_FILE": "callerid.env", "CALLERID_OWNER_ENV_FILE": "owner.env"}
-    fixed = {name: str(case.folder / file) for name, file in files.items()} | {"CALLERID_ROOT": str(tmp_path)}
-    got: list[object] = []
-    expected: list[object] = []
-    for run in case.data.pop("runs"):
-        done = subprocess.run(
-            [ROOT / "deploy" / "systemd" / "callerid", *run["command"].split()],
-            env={"PATH": os.environ["PATH"], **fixed, **run.get("given", {})},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        environment = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry)
-        used, unset = run["used"], run.get("unset", [])
-        said = [line.removeprefix("callerid: ").replace(f"{case.folder}/", "") for line in done.stderr.splitlines()]
-        got.append(({name: environment[name] for name in used}, [name for name in unset if name in environment], said))
-        expected.append((used, [], run.get("said", [])))
-    assert got == expected

@@ -1,0 +1,23 @@
+"""What is done with a case, by its kind, and compared with its right result. README.md lists the kinds."""
+
+from tests.cases.kinds.deployment import command_environment
+from tests.cases.kinds.files import contacts, number_file
+from tests.cases.kinds.numbers import spellings
+from tests.cases.kinds.requests import allowed_hosts, connection, forwarded_address, request_id
+from tests.cases.kinds.servers import read_only_database, redis_failover, redis_health
+from tests.cases.kinds.vendors import vendor_reply
+
+__all__ = [
+    "allowed_hosts",
+    "command_environment",
+    "connection",
+    "contacts",
+    "forwarded_address",
+    "number_file",
+    "read_only_database",
+    "redis_failover",
+    "redis_health",
+    "request_id",
+    "spellings",
+    "vendor_reply",
+]
