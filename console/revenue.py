@@ -24,6 +24,7 @@ from accounts.models import CreditEntry, Customer
 from accounts.monthly import CustomerMonth
 from core import history, periods
 from core.admin import require
+from core.csv_cells import in_parts
 from core.periods import CalendarMonth
 from core.retention import KEPT_DAYS, oldest_kept
 from core.sorting import none_last
@@ -203,7 +204,7 @@ def _export(request: HttpRequest, month: CalendarMonth, columns: Iterable[str], 
         figures = (ledger_export.cell(getattr(row, name)) for name in columns)
         lines.append((month.key, settings.CURRENCY, ledger_export.cell(row.customer_id), *figures))
     return HttpResponse(
-        ledger_export.as_lines(lines),
+        in_parts(lines),
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{file_name}"'},
     )

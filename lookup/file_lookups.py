@@ -3,8 +3,6 @@ process of their own (file_lookup_process). Every step is one guarded UPDATE of 
 takes it.
 """
 
-import csv
-import io
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -21,6 +19,7 @@ from django.utils import timezone
 from accounts.models import ApiToken, CreditEntry
 from core import background_process, history
 from core.commands import command_line
+from core.csv_cells import in_parts
 from core.retention import PRUNE_ROWS, delete_in_batches
 from lookup.models import FileLookup, FileLookupRow
 from lookup.number_file import COLUMNS, Record, Result, cells_of, open_numbers
@@ -33,9 +32,12 @@ KIND = "lookup"
 #: Of who uploads and starts.
 PERMISSIONS = ("lookup.add_filelookup", "accounts.view_apitoken")
 MAX_ROWS = 100_000
+#: Rows times columns: of the output, whose rows have all columns.
+MAX_CELLS = 20_000_000
 #: How long file and results are kept after the last step.
 KEPT = timedelta(days=7)
-_BATCH = 1_000
+#: Rows that are read or written at once, each of at most csv_rows.MAX_RECORD characters.
+_BATCH = 50
 State = FileLookup.State
 
 
@@ -53,13 +55,14 @@ def receive(upload: ImportUpload, opening: dict[str, Any]) -> Iterator[None]:
         made.columns, made.delimiter = file.columns, file.delimiter
         made.save()
         here = FileLookup.objects.filter(pk=made.pk)
-        rows = (_row(made, record) for record in islice(file.records, MAX_ROWS))
+        most = min(MAX_ROWS, MAX_CELLS // len(file.columns))
+        rows = (_row(made, record) for record in islice(file.records, most))
         try:
             while batch := list(islice(rows, _BATCH)):
                 FileLookupRow.objects.bulk_create(batch)
                 here.update(seen_at=timezone.now())
             if next(file.records, None) is not None:
-                raise UnreadableFile(f"the file has more than {MAX_ROWS:,} rows: use {command_line('lookup_file')}")
+                raise UnreadableFile(f"the file has more than {most:,} rows: use {command_line('lookup_file')}")
             yield
             with transaction.atomic():
                 if not uploads.discard(upload) or not here.update(state=State.READY, seen_at=timezone.now()):
@@ -126,14 +129,16 @@ def charged(lookup: FileLookup) -> int:
 
 def csv_lines(lookup: FileLookup) -> Iterator[str]:
     """The output, in parts: the file's columns, and number_file.COLUMNS."""
-    rows, line = [[*lookup.columns, *COLUMNS]], 0
-    while rows:
-        text = io.StringIO()
-        csv.writer(text, delimiter=lookup.delimiter).writerows(rows)
-        yield text.getvalue()
-        found = list(lookup.rows.filter(line__gt=line).order_by("line")[:_BATCH])
-        rows = [cells_of(row.cells, len(lookup.columns), result(row)) for row in found]
-        line = found[-1].line if found else line
+    return in_parts(_output(lookup), delimiter=lookup.delimiter)
+
+
+def _output(lookup: FileLookup) -> Iterator[list[str]]:
+    yield [*lookup.columns, *COLUMNS]
+    line = 0
+    while found := list(lookup.rows.filter(line__gt=line).order_by("line")[:_BATCH]):
+        for row in found:
+            yield cells_of(row.cells, len(lookup.columns), result(row))
+        line = found[-1].line
 
 
 def result(row: FileLookupRow) -> Result:

@@ -1,16 +1,14 @@
 """The ledger as CSV: page by page, so that neither memory, a transaction nor a statement grows with it."""
 
-import csv
-import io
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC
 from decimal import Decimal
 from typing import Any
 
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import CreditEntry
-from core.csv_cells import neutralized
+from core.csv_cells import in_parts, neutralized
 from core.long_lists import Page, Position
 
 log = logging.getLogger(__name__)
@@ -46,13 +44,12 @@ def file_name(form: LedgerForm) -> str:
 
 
 def as_csv(form: LedgerForm, columns: Mapping[str, str] = COLUMNS) -> Iterator[str]:
-    """The selected entries, newest first, a page of lines at a time. The first page is read at once. `columns`: title →
-    field.
+    """The selected entries, newest first, in parts. The first page is read at once. `columns`: title → field.
 
     Entries written meanwhile are newer than the first page, so none is repeated. When a later page fails, the response
     has begun: its last line then says that it is not complete.
     """
-    return _pages(form, columns, _read(form, columns, None))
+    return in_parts(_rows(form, columns, _read(form, columns, None)))
 
 
 def _read(form: LedgerForm, columns: Mapping[str, str], before: Position | None) -> Page:
@@ -60,18 +57,18 @@ def _read(form: LedgerForm, columns: Mapping[str, str], before: Position | None)
     return form.page(CreditEntry.objects.values_list(*names, named=True), before, PAGE_ROWS)
 
 
-def _pages(form: LedgerForm, columns: Mapping[str, str], page: Page) -> Iterator[str]:
-    yield as_lines([tuple(columns)])
+def _rows(form: LedgerForm, columns: Mapping[str, str], page: Page) -> Iterator[tuple[Any, ...]]:
+    yield tuple(columns)
     while True:
-        if page.rows:
-            yield as_lines(tuple(cell(getattr(row, name)) for name in columns.values()) for row in page.rows)
+        for row in page.rows:
+            yield tuple(cell(getattr(row, name)) for name in columns.values())
         if page.older is None:
             return
         try:
             page = _read(form, columns, page.older)
         except Exception:
             log.exception("the ledger export ended early")
-            yield as_lines([(INCOMPLETE,)])
+            yield (INCOMPLETE,)
             return
 
 
@@ -83,9 +80,3 @@ def cell(value: Any) -> Any:
     if isinstance(value, int | Decimal):
         return value
     return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def as_lines(rows: Iterable[tuple[Any, ...]]) -> str:
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue()

@@ -194,7 +194,7 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         if not hasattr(request, "ended_killed"):  # once for a page
             file_lookups.end_killed()
             request.ended_killed = True  # type: ignore[attr-defined]
-        return super().get_queryset(request)
+        return super().get_queryset(request).defer("columns")  # thousands, which only the output shows
 
     def page_context(self, request: HttpRequest, obj: FileLookup) -> dict[str, Any]:
         context: dict[str, Any] = {"title": obj.file_name, "subtitle": None}

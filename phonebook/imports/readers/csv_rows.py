@@ -21,8 +21,11 @@ DELIMITERS = ",;\t"
 UNCLOSED_QUOTE = "unclosed quotation mark"
 #: A record ends here at the latest: after an unclosed quote its lines are read again, each as a record of its own.
 MAX_RECORD_LINES = 1_000
-#: A header with more characters would make each of its rows too large for memory.
-MAX_HEADER = 2**20
+#: Characters of a record: its cells are in memory at once.
+MAX_RECORD = 256 * 1024
+#: As many as a sheet of Excel or LibreOffice has; some of them write them all, most of them empty.
+MAX_COLUMNS = 16_384
+TOO_LONG = f"record longer than {MAX_RECORD // 1024} KiB"
 TOO_MANY_CELLS = "more cells than columns; a comma inside a cell needs quotes around the cell"
 _BLANK = "\ufeff \t\r\n"
 
@@ -46,7 +49,7 @@ class Header:
 
 def parse_header(line: str) -> Header | None:
     """The header in `line`, with the delimiter that gives most columns; None if it has no names or is not CSV."""
-    if len(line) > MAX_HEADER:
+    if len(line) > MAX_RECORD:
         return None
     line = line.removeprefix("\ufeff").rstrip("\r\n")
     headers = []
@@ -65,6 +68,7 @@ class _Lines:
         self._lines = iter(lines)
         self._again = deque[str]()
         self.record: list[str] = []
+        self._size = 0
 
     def __iter__(self) -> Self:
         return self
@@ -74,19 +78,26 @@ class _Lines:
             raise csv.Error
         line = self._again.popleft() if self._again else next(self._lines)
         self.record.append(line)
+        self._size += len(line)
+        if self._size > MAX_RECORD:
+            raise csv.Error
         return line
 
-    def end_record(self, lines: int) -> None:
-        """End the record after so many lines: the others are read again."""
-        self._again.extendleft(reversed(self.record[lines:]))
+    def end_record(self, lines: int | None = None) -> None:
+        """End the record after so many lines, by default all of them: the others are read again."""
+        if lines is not None:
+            self._again.extendleft(reversed(self.record[lines:]))
         self.record.clear()
+        self._size = 0
 
 
 def rows(lines: Iterable[str], header: Header, *, line: int = 2) -> Iterator[tuple[int, list[str]] | Rejected]:
     """Yield each record's line and cells, unchanged. A record may have fewer cells than the header has columns, never
-    more. `line`: the number of the first of `lines`.
+    more. `line`: the number of the first of `lines`. Raises UnreadableFile for more than MAX_COLUMNS.
     """
     width = len(header.columns)
+    if width > MAX_COLUMNS:
+        raise UnreadableFile(f"the first line has {width:,} columns, more than {MAX_COLUMNS:,}")
     source = _Lines(lines)
     reader = csv.reader(source, delimiter=header.delimiter, strict=True)
     while True:
@@ -108,10 +119,12 @@ def rows(lines: Iterable[str], header: Header, *, line: int = 2) -> Iterator[tup
             del cells[width:]
             yield line, cells
         line += len(source.record)
-        source.record.clear()
+        source.end_record()
 
 
 def _reason(error: csv.Error, record: list[str]) -> str:
+    if len(record[0]) > MAX_RECORD:
+        return TOO_LONG
     if base.UNDECODED.search(record[0]):
         return base.NOT_UTF8
     return UNCLOSED_QUOTE if len(record) > 1 or "end of data" in str(error) else f"not CSV: {error}"

@@ -1,6 +1,7 @@
 """The pages of files that are looked up. (tests/console/role_table.py says for whom, tests/lookup/test_file_lookups.py
 what the process does.)"""
 
+import csv
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
@@ -21,9 +22,10 @@ from django.utils import timezone
 from accounts import tokens
 from accounts.models import ApiToken, CreditEntry, Customer
 from callerid_project.erasure import erase
-from core import api_client, background_process, http
+from core import api_client, background_process, csv_cells, http
 from lookup import file_lookup_process, file_lookups
 from lookup.models import FileLookup, FileLookupRow
+from lookup.number_file import COLUMNS
 from phonebook.imports import uploads
 from phonebook.models import ImportUpload
 from tests.console_pages import words
@@ -239,6 +241,42 @@ def test_file_with_too_many_rows_is_refused(operator: Client, token: ApiToken, m
         call_command("process_import", str(ImportUpload.objects.get().pk))
     assert "more than 3 rows" in operator.get(FORM).text
     assert not FileLookup.objects.exists()
+
+
+def test_file_with_too_many_cells_is_refused(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows may have one cell each: the output has all columns in each row."""
+    monkeypatch.setattr(file_lookups, "MAX_CELLS", 7)  # of two columns
+    with pytest.raises(CommandError, match="UnreadableFile"):
+        received(b"number,called\n" + b"12125550100\n" * 4)
+    assert "more than 3 rows" in ImportUpload.objects.get().error
+
+
+@pytest.mark.parametrize("columns", [16_385, 100_000])
+def test_file_with_too_many_columns_is_refused(operator: Client, columns: int) -> None:
+    with pytest.raises(CommandError, match="UnreadableFile"):
+        received(b"number" + b"," * (columns - 1) + b"\n12125550100\n")
+    assert f"{columns:,} columns" in ImportUpload.objects.get().error
+    assert not FileLookup.objects.exists()
+
+
+def test_sheet_with_all_its_columns_is_downloaded_in_parts(operator: Client) -> None:
+    """Spreadsheets may save all columns, of which few have a name. A part is what one call writes."""
+    columns = 16_384
+    lookup = received(b"number" + b"," * (columns - 1) + b"\n" + b"12125550100\n" * 300)
+    parts = list(file_lookups.csv_lines(lookup))
+    assert max(map(len, parts)) < csv_cells.PART + 2 * columns
+    header, *rows = csv.reader("".join(parts).splitlines())
+    assert header == ["number", *[""] * (columns - 1), *COLUMNS]
+    assert rows == [["12125550100", *[""] * (columns - 1), "12125550100", "pending", "", "", "", ""]] * 300
+
+
+def received(content: bytes) -> FileLookup:
+    """The look-up of a file that olga has uploaded. Raises CommandError if it is refused."""
+    user = User.objects.get(username="olga")
+    upload = uploads.begin(user=user, kind="lookup", file_name="numbers.csv", size=len(content), options={})
+    uploads.append(upload, offset=0, content=content)
+    call_command("process_import", str(upload.pk))
+    return FileLookup.objects.get()
 
 
 def receive_with(monkeypatch: pytest.MonkeyPatch, acts: Mapping[int, Callable[[], object]]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from phonebook.imports.readers import base, csv_rows
-from phonebook.imports.readers.base import Rejected
+from phonebook.imports.readers.base import Rejected, UnreadableFile
 from phonebook.imports.readers.csv_rows import Header
 
 THREE = Header(("a", "b", "c"), ",")
@@ -44,7 +44,7 @@ def test_delimiter_with_most_columns_is_chosen(line: str, columns: tuple[str, ..
 
 @pytest.mark.parametrize(
     "line",
-    ["", "\r\n", "\ufeff\n", ",,,\n", '"number,name\n', '"a"b,c\n', "x" * 200_000, "a" + "," * csv_rows.MAX_HEADER],
+    ["", "\r\n", "\ufeff\n", ",,,\n", '"number,name\n', '"a"b,c\n', "x" * 200_000, "a" + "," * csv_rows.MAX_RECORD],
 )
 def test_line_without_column_names_is_no_header(line: str) -> None:
     assert csv_rows.parse_header(line) is None
@@ -89,6 +89,30 @@ def test_quoted_cell_may_contain_line_breaks() -> None:
 )
 def test_unclosed_quote_costs_only_its_own_line(text: str, after: list[object]) -> None:
     assert rows(text) == [Rejected(2, UNCLOSED), *after]
+
+
+def test_long_record_costs_only_itself() -> None:
+    cell = "x" * 100_000
+    fits = f"{cell},{cell},{'y' * 60_000}"
+    assert rows(f"{fits}\n{fits}yyyyyyyyyy,{cell}\n4,5,6\n") == [
+        (2, [cell, cell, "y" * 60_000]),
+        Rejected(3, csv_rows.TOO_LONG),
+        (4, ["4", "5", "6"]),
+    ]
+    # Of one that goes on over lines, each of them is read again.
+    found = rows(f'1,"{cell}\n{cell}\n{cell}",3\n4,5,6\n')
+    assert found[0] == Rejected(2, UNCLOSED)
+    assert found[-1] == (5, ["4", "5", "6"])
+
+
+def test_sheet_of_a_spreadsheet_is_read_whole() -> None:
+    """Some are saved with all 16,384 columns, of which few have a name."""
+    width = csv_rows.MAX_COLUMNS
+    header = csv_rows.parse_header("number,name" + "," * (width - 2))
+    assert header is not None
+    assert rows(f"1,Eve{',' * (width - 2)}\n", header) == [(2, ["1", "Eve", *[""] * (width - 2)])]
+    with pytest.raises(UnreadableFile, match=r"16,385 columns, more than 16,384"):
+        rows("1\n", Header((*header.columns, ""), ","))
 
 
 def test_record_has_at_most_1000_lines() -> None:
