@@ -19,7 +19,9 @@ def _fixtures(case: Case) -> list[str]:
 
 def _parameter(folder: Path) -> Any:
     case = Case.load(folder)
-    marks = [pytest.mark.slow] if SLOW_FIXTURES.intersection(_fixtures(case)) else []
+    fixtures = set(_fixtures(case))
+    marks = [pytest.mark.slow] if fixtures & SLOW_FIXTURES else []
+    marks += [pytest.mark.django_db] if "db" in fixtures else []  # or no database is made for cases alone
     return pytest.param(case, id=folder.name, marks=marks)
 
 
