@@ -4,8 +4,6 @@ None of them has a number, note, reason or price.
 """
 
 import calendar
-import threading
-from collections.abc import Iterator
 from datetime import date, datetime
 from typing import Any
 
@@ -27,7 +25,7 @@ from accounts.admin import ledger_export
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import ApiToken, CreditEntry, Customer
 from accounts.newest import newest
-from core import admission, pages, throttling
+from core import pages, throttling
 from core.numbers import EXAMPLE_NUMBER
 from core.periods import iso
 
@@ -48,9 +46,6 @@ LEDGER_COLUMNS = {
     "request_id": "request_id",
     "reference": "reference",
 }
-#: Of this process. Each keeps one of asgi.PAGE_THREADS until it is read, and the console needs the others.
-MAX_DOWNLOADS = 2
-_downloads = threading.BoundedSemaphore(MAX_DOWNLOADS)
 
 
 class CustomerLinkView(APIView):
@@ -137,30 +132,10 @@ class CustomerLedger(CustomerLinkView):
         last = month.replace(day=calendar.monthrange(month.year, month.month)[1])
         form = LedgerForm({"customer": customer.pk, "since": month.isoformat(), "until": last.isoformat()})
         return StreamingHttpResponse(
-            _Download(form),
+            ledger_export.as_csv(form, LEDGER_COLUMNS),
             content_type="text/csv; charset=utf-8",
             headers={"Content-Disposition": f'attachment; filename="ledger-{month.isoformat()[:7]}.csv"'},
         )
-
-
-class _Download:
-    """The lines of the entries that `form` selects. Raises Overloaded beyond MAX_DOWNLOADS that are not closed."""
-
-    def __init__(self, form: LedgerForm) -> None:
-        if not _downloads.acquire(blocking=False):
-            raise admission.Overloaded
-        try:
-            self._lines = ledger_export.as_csv(form, LEDGER_COLUMNS)
-        except BaseException:
-            self.close()
-            raise
-
-    def __iter__(self) -> Iterator[str]:
-        return self._lines
-
-    def close(self) -> None:
-        """Called once, with the response."""
-        _downloads.release()
 
 
 def _month(text: str) -> date:

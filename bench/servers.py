@@ -18,7 +18,7 @@ _APPLICATION = "callerid_project.asgi:application"
 _UVICORN = (
     *("uvicorn", _APPLICATION, "--host", "127.0.0.1", "--port", "{port}", "--loop", "asyncio"),
     *("--http", "callerid_project.http_protocol:LimitedProtocol", "--ws", "none", "--lifespan", "on"),
-    *("--no-access-log", "--no-proxy-headers", "--timeout-keep-alive", "75"),
+    *("--no-access-log", "--no-proxy-headers", "--timeout-keep-alive", "620"),
 )
 _GRANIAN = ("granian", _APPLICATION, "--interface", "asgi", "--host", "127.0.0.1", "--port", "{port}", "--no-ws")
 SERVERS = [

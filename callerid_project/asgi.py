@@ -55,7 +55,7 @@ if pages is not None:
 #: thousands of connections that takes a fifth of a second each time. Searches leave it nothing to find; pages do.
 GC_THRESHOLDS = (20_000, 10, 10)
 
-#: Below it are the pages of the console.
+#: All pages of the console are below it.
 CONSOLE_PATH = reverse("admin:index")
 #: The content type of a part of a file that is uploaded.
 PART_TYPE = b"application/octet-stream"
@@ -76,16 +76,12 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     body = await _read(receive, limit)
     scope = {**scope, "headers": _headers(scope["headers"], body)}
     request = ASGIRequest(scope, io.BytesIO(body.data))
-    refusal = None
-    if (match is None and pages is None) or (is_search and settings.SERVE == "console"):
-        refusal = errors.not_served()
-    elif match is None and pages is not None:
-        refusal = _page_refusal(request, limit, is_full=pages.is_full)
-        if refusal is None:
-            await pages.respond(request, scope, receive, send)
-            return
     request.META["callerid.received_at"] = received_at
     request.resolver_match = match
+    refusal = _refusal(request, limit, is_search=is_search)
+    if match is None and refusal is None:
+        await cast(PageHandler, pages).respond(request, scope, receive, send)
+        return
     with middleware.observe(request) as finish:
         response = refusal or await _respond(request, match, is_search=is_search)
         finish(response)
@@ -146,10 +142,16 @@ def _overload_response_parts() -> tuple[bytes, bytes]:
     return b"HTTP/1.1 503 Service Unavailable\r\n" + lines + b"x-request-id: ", b"\r\n\r\n" + response.content
 
 
-def _page_refusal(request: HttpRequest, limit: int, *, is_full: bool) -> HttpResponse | None:
-    """The response to a request that no page may act upon: none acts on a part of a form. The CSRF check parses bodies
-    before the login, and Django limits neither files nor what is between the parts of a multipart body."""
-    if is_full:
+def _refusal(request: ASGIRequest, limit: int, *, is_search: bool) -> HttpResponse | None:
+    """The response to a request that no view gets: because of SERVE, or because no page may act upon it. None acts on a
+    part of a form. The CSRF check parses bodies before the login, and Django limits neither files nor what is between
+    the parts of a multipart body."""
+    is_page = request.resolver_match is None
+    if (is_page and pages is None) or (is_search and settings.SERVE == "console"):
+        return errors.not_served()
+    if not is_page:
+        return None
+    if cast(PageHandler, pages).is_full:
         return errors.overloaded()
     try:
         read_body(request, limit)

@@ -42,17 +42,6 @@ class RefusedInput(Exception):
     """Ends the parser: what it would read next is not accepted."""
 
 
-class _Trailers(list[tuple[bytes, bytes]]):
-    """Takes the place of the list of headers once they are complete: what follows a chunked body does not count as
-    headers."""
-
-    received = False
-
-    def append(self, header: tuple[bytes, bytes]) -> None:
-        self.received = True
-        raise RefusedInput
-
-
 class _Parser(httptools.HttpRequestParser):
     """Parses a request with `Upgrade` like others: a server may ignore that field (RFC 9110, section 7.8)."""
 
@@ -81,6 +70,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _stopping = False
     #: Whether all further data is dropped: the request is refused, or its response is the last one.
     _ignores_input = False
+    _has_trailers = False
     #: The response to a refused request whose body is still to arrive.
     _pending_refusal: bytes | None = None
     _write_timer: asyncio.TimerHandle | None = None
@@ -122,6 +112,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self._begun = True
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._phase is Phase.BODY:  # a trailer must never count as a header
+            self._has_trailers = True
+            raise RefusedInput
+        super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         if self._is_upgrade():
             return
@@ -137,7 +133,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._pieces = 0
         self._stop_timer()
         super().on_headers_complete()
-        self.headers = _Trailers()
         if self._stopping and self.cycle is not None:
             self.cycle.keep_alive = False
 
@@ -216,10 +211,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Also called by uvicorn for what its parser refuses."""
-        trailers = isinstance(self.headers, _Trailers) and self.headers.received
-        self._close_with_error(
-            b"400 Bad Request", "Trailers are not accepted" if trailers else "Malformed HTTP request"
-        )
+        detail = "Trailers are not accepted" if self._has_trailers else "Malformed HTTP request"
+        self._close_with_error(b"400 Bad Request", detail)
 
     def _start_timer(self) -> None:
         self._header_timer: asyncio.TimerHandle | None = self.loop.call_later(

@@ -1,8 +1,8 @@
 """Runs Django's pages in a few threads beside the event loop: the console, customers' pages, docs, static files.
 
-A thread is held while a page computes, or the next piece of a streamed response, and never by a client: sending is the
-event loop's. What a page holds until its response is closed (a place among the downloads, an open file) is given back
-when the client leaves, or is disconnected because it does not read (callerid_project.http_protocol, serve.py).
+A thread is held while a page computes, or the next chunk of a streamed response, and never by a client: the event loop
+sends. What a response holds, such as an open file, is released when it was sent, when the client has left, or when the
+client is disconnected because it does not read (callerid_project.http_protocol, serve.py).
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from django.core.handlers.base import BaseHandler
 from django.core.signals import request_started
+from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from callerid_project import middleware
@@ -28,10 +29,10 @@ MAX_PAGES = 64
 #: Pages count as not answered while one has waited for a thread for so long.
 STALLED_S = 30.0
 #: Of a response, sent at once.
-_PIECE_BYTES = 64 * 1024
+_CHUNK_BYTES = 64 * 1024
 
-COMPUTING = metrics.Gauge("callerid_pages_computing", "Threads that compute a page, or a piece of a download.")
-WAITING = metrics.Gauge("callerid_pages_waiting", "Pages, and pieces of downloads, that wait for a thread.")
+COMPUTING = metrics.Gauge("callerid_pages_computing", "Threads that compute a page, or a chunk of a download.")
+WAITING = metrics.Gauge("callerid_pages_waiting", "Pages, and chunks of downloads, that wait for a thread.")
 LONGEST_WAIT = metrics.Gauge("callerid_pages_longest_wait_seconds", "How long the first of them has waited.")
 
 
@@ -69,7 +70,7 @@ class PageHandler(BaseHandler):
         client = asyncio.ensure_future(_disconnected(receive))
         self._open += 1
         try:
-            response = await self._in_thread(lambda: self._response(request, scope), unless=client)
+            response = await self._in_thread(lambda: self._response(request, scope), skip_if_done=client)
         finally:
             self._open -= 1
         try:
@@ -90,18 +91,18 @@ class PageHandler(BaseHandler):
     async def _send(
         self, request: HttpRequest, response: HttpResponseBase, client: "asyncio.Future[None]", send: Any
     ) -> None:
-        pieces = self._pieces(request, response, client)
-        piece: bytes | None = await anext(pieces, b"")
+        chunks = self._chunks(request, response, client)
+        chunk: bytes | None = await anext(chunks, b"")
         cookies = [(b"set-cookie", cookie.OutputString().encode()) for cookie in response.cookies.values()]
         headers = [*middleware.encoded(response), *cookies]
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-        while piece is not None:
-            # That it is the last one is known before it is sent: who has it may send the next request.
-            following = await anext(pieces, None)
-            await send({"type": "http.response.body", "body": piece, "more_body": following is not None})
-            piece = following
+        while chunk is not None:
+            # The last one is known to be the last before it is sent: a client that has it may send its next request.
+            following = await anext(chunks, None)
+            await send({"type": "http.response.body", "body": chunk, "more_body": following is not None})
+            chunk = following
 
-    async def _pieces(
+    async def _chunks(
         self, request: HttpRequest, response: HttpResponseBase, client: "asyncio.Future[None]"
     ) -> AsyncIterator[bytes]:
         """The body, as long as the client is there."""
@@ -109,20 +110,22 @@ class PageHandler(BaseHandler):
             yield response.content
         elif request.method != "HEAD":
             content = iter(response)
-            while piece := await self._in_thread(lambda: _piece(content), unless=client):
-                yield piece
+            while chunk := await self._in_thread(lambda: _next_chunk(content), skip_if_done=client):
+                yield chunk
 
-    async def _in_thread(self, function: Callable[[], T], *, unless: "asyncio.Future[None] | None" = None) -> T | None:
-        """The result of `function`; None, and it does not run, if `unless` is done when a thread is free."""
-        waits = object()
-        self._waiting[waits] = time.monotonic()
+    async def _in_thread(
+        self, function: Callable[[], T], *, skip_if_done: "asyncio.Future[None] | None" = None
+    ) -> T | None:
+        """The result of `function`; None, and it does not run, if `skip_if_done` is done when a thread is free."""
+        ticket = object()
+        self._waiting[ticket] = time.monotonic()
         try:
             await self._free.acquire()
         finally:
-            del self._waiting[waits]
+            del self._waiting[ticket]
         self._computing += 1
         try:
-            if unless is not None and unless.done():
+            if skip_if_done is not None and skip_if_done.done():
                 return None
             return await asyncio.get_running_loop().run_in_executor(self._threads, function)
         finally:
@@ -145,11 +148,12 @@ async def _disconnected(receive: Any) -> None:
         pass
 
 
-def _piece(content: Iterator[bytes]) -> bytes:
-    """The next parts of a response, of _PIECE_BYTES or somewhat more together; empty at the end."""
-    piece = bytearray()
+def _next_chunk(content: Iterator[bytes]) -> bytes:
+    """The next parts of a response, together _CHUNK_BYTES or somewhat more; empty at the end."""
+    close_old_connections()  # of this thread, which may have been idle: as Django does when a request begins
+    chunk = bytearray()
     for part in content:
-        piece += part
-        if len(piece) >= _PIECE_BYTES:
+        chunk += part
+        if len(chunk) >= _CHUNK_BYTES:
             break
-    return bytes(piece)
+    return bytes(chunk)

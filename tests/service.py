@@ -19,7 +19,7 @@ import psycopg
 from tests import plugin, servers
 
 START_S = 60
-#: Set in this process if a test has imported wsgi.py, or on the production profile, but meant for servers only.
+#: Set in this process if a test has imported asgi.py, or on the production profile, but meant for servers only.
 SERVING_ONLY = ("CALLERID_SERVING", "DB_STATEMENT_TIMEOUT_MS")
 #: No timeout expires on a busy machine, and no test waits at its end, unless it is about that.
 LONG_TIMEOUTS = {

@@ -85,9 +85,7 @@ class StartForm(forms.Form):
 
 
 def _own_url(request: HttpRequest) -> str:
-    """Of this process, as it was reached: it may be one of several, behind a proxy. Raises WrongState."""
-    if settings.SERVE == "console":
-        raise file_lookups.WrongState("This instance answers no searches. Set SEARCH_URL: docs/processes.md has more.")
+    """The URL of this process as the request has reached it: it may be one of several, behind a proxy."""
     server = request.META["SERVER_NAME"]
     server = f"[{server}]" if ":" in server else server
     return f"http://{server}:{request.META['SERVER_PORT']}"

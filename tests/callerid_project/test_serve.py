@@ -38,7 +38,7 @@ def test_an_instance_for_searches_has_no_pages(serve: Callable[..., Service]) ->
 
 
 def test_an_instance_for_the_console_has_no_searches(serve: Callable[..., Service]) -> None:
-    service = serve(SERVE="console")
+    service = serve(SERVE="console", SEARCH_URL="http://127.0.0.1:9")
     (key,) = create_tokens(service, 1)
     assert {status(service, path) for path in (*PAGES, *PROBES)} == {200}
     for path in ("/callerid/search", "/callerid/search/"):

@@ -273,3 +273,16 @@ def test_long_export_is_complete_or_says_that_it_is_not(service: Service) -> Non
     assert 0 < len(rows) < ROWS
     assert all(row["row"].isdigit() for row in rows)
     assert "the ledger export ended early" in service.log()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite has no connections that could be closed")
+def test_export_goes_on_after_its_connections_were_closed(service: Service) -> None:
+    """Each thread of pages has one, and any of them may read the next rows."""
+    with download(service) as response:
+        begun = response.read(100)
+        with psycopg.connect(service.env["DATABASE_URL"], autocommit=True) as database:
+            own = "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            assert database.execute(f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity {own}").rowcount > 1
+        rows = table((begun + response.read()).decode())
+    assert len({row["row"] for row in rows}) == len(rows) == ROWS + 1
