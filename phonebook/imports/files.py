@@ -37,11 +37,12 @@ class _LimitedStream(io.BufferedIOBase):
 
 
 class TextFile:
-    """`name`: as the operator typed it. `lines` can be read once. They have no NUL, and no lone surrogate but U+DC80 to
-    U+DCFF: bytes that could not be decoded (PEP 383). `first_line`: the first that is not blank."""
+    """`name`: as the operator typed it, without what is no Unicode. `lines` can be read once. They have no NUL, and no
+    lone surrogate but U+DC80 to U+DCFF: bytes that could not be decoded (PEP 383). `first_line`: the first that is not
+    blank."""
 
     def __init__(self, name: str, text: io.TextIOWrapper) -> None:
-        self.name = storable(name)
+        self.name = name
         #: A hash of the lines read so far, for this process.
         self.digest = 0
         lines = self._read(text)
@@ -73,7 +74,7 @@ def open_text(
     Raises OSError and UnreadableFile, also while the lines are read. An UnreadableFile that is raised while the file is
     open gets its name.
     """
-    name = "<stdin>" if path == "-" else path
+    name = "<stdin>" if path == "-" else storable(path)
     try:
         with ExitStack() as stack:
             raw: Any

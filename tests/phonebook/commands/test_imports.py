@@ -68,6 +68,11 @@ def test_name_of_a_file_need_not_be_utf_8(file: Any) -> None:
     assert ran.counts() == {"added": 1}
     batch = ImportBatch.objects.get()
     assert (batch.file_name, batch.faults[0]["file"]) == ("caf.csv", "caf.csv")
+    path.with_name("caf\udce9.csv").write_bytes(b"number,name\n12,Short\n")
+    assert "caf.csv: no valid row" in str(Ran("import_contacts", str(path.with_name("caf\udce9.csv"))).error)
+    path.with_name("caf\udce9.csv").write_bytes(b"\xff\xfe\x00")
+    assert "caf.csv: the text is damaged" in str(Ran("import_contacts", str(path.with_name("caf\udce9.csv"))).error)
+    assert [row.state for row in ImportBatch.objects.order_by("pk")] == ["done", "failed", "failed"]
 
 
 def test_repeated_import_changes_only_what_differs(file: Any) -> None:
