@@ -57,8 +57,6 @@ GC_THRESHOLDS = (20_000, 10, 10)
 
 #: All pages of the console are below it.
 CONSOLE_PATH = reverse("admin:index")
-#: The content type of a part of a file that is uploaded.
-PART_TYPE = b"application/octet-stream"
 _UTF_8 = re.compile(r"""\s*charset\s*=\s*"?utf-?8"?\s*""", re.IGNORECASE)
 #: How often a line says that searches are refused on arrival: none of them has a line of its own.
 REFUSAL_LOG_INTERVAL_S = 10.0
@@ -72,7 +70,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     received_at = time.perf_counter()
     match = LOOP_VIEWS.get(scope["path"])
     is_search = match is not None and match.view_name in SEARCHES
-    limit = _body_limit(scope)
+    limit = _body_limit(scope["path"])
     body = await _read(receive, limit)
     scope = {**scope, "headers": _headers(scope["headers"], body)}
     request = ASGIRequest(scope, io.BytesIO(body.data))
@@ -80,8 +78,9 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     request.resolver_match = match
     refusal = _refusal(request, limit, is_search=is_search)
     if match is None and refusal is None:
-        await cast(PageHandler, pages).respond(request, scope, receive, send)
-        return
+        if await cast(PageHandler, pages).respond(request, scope, receive, send):
+            return
+        refusal = errors.overloaded()  # STOP_TIMEOUT_S is over
     with middleware.observe(request) as finish:
         response = refusal or await _respond(request, match, is_search=is_search)
         finish(response)
@@ -153,6 +152,10 @@ def _refusal(request: ASGIRequest, limit: int, *, is_search: bool) -> HttpRespon
         return None
     if cast(PageHandler, pages).is_full:
         return errors.overloaded()
+    # No form of ours has files. Django decodes RFC 2231's parameters of each part, and Python's codecs remember each
+    # unknown name forever.
+    if request.content_type == "multipart/form-data":
+        return errors.unsupported_media_type(request)
     try:
         read_body(request, limit)
     except BodyTooLarge:
@@ -172,13 +175,11 @@ class _Body(NamedTuple):
     complete: bool
 
 
-def _body_limit(scope: Any) -> int:
-    """The longest body of this request, in bytes. Large ones are for the console alone, which a middleware checks
-    (BodyLimitMiddleware), and only parts of files, which nothing decodes, are larger than forms."""
-    if not scope["path"].startswith(CONSOLE_PATH):
-        return int(settings.MAX_BODY_BYTES)
-    content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
-    return int(settings.MAX_PART_BYTES if content_type == PART_TYPE else settings.MAX_FORM_BYTES)
+def _body_limit(path: str) -> int:
+    """The longest body of a request, in bytes. A longer one is for the console, which then requires a login
+    (BodyLimitMiddleware)."""
+    in_console = path.startswith(CONSOLE_PATH)
+    return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE if in_console else settings.MAX_BODY_BYTES)
 
 
 async def _read(receive: Any, limit: int) -> _Body:
@@ -201,14 +202,23 @@ async def _read(receive: Any, limit: int) -> _Body:
 
 def _headers(headers: list[tuple[bytes, bytes]], body: _Body) -> list[tuple[bytes, bytes]]:
     """The headers that Django may see. A chunked body gets a Content-Length, without which Django takes it for empty;
-    that of an incomplete body is greater than what arrived. Names with an underscore could pass for others."""
-    result = [
-        (name, safe_content_type(value.decode("latin-1")).encode("latin-1") if name == b"content-type" else value)
-        for name, value in headers
-        if b"_" not in name and name != b"transfer-encoding"
-    ]
-    if len(result) < len(headers) and any(name == b"transfer-encoding" for name, _ in headers):
-        result.append((b"content-length", b"%d" % (len(body.data) + (not body.complete))))
+    that of an incomplete body, or of one in another transfer coding, is greater than what arrived. Names with an
+    underscore could pass for others."""
+    result, content_types, codings = [], [], []
+    for name, value in headers:
+        if name == b"content-type":
+            content_types.append(value)
+        elif name == b"transfer-encoding":
+            codings.append(value.strip().lower())
+        elif b"_" not in name:
+            result.append((name, value))
+    if content_types:  # Django parses all of them as one
+        result.append(
+            (b"content-type", safe_content_type(b",".join(content_types).decode("latin-1")).encode("latin-1"))
+        )
+    if codings:
+        is_complete = body.complete and codings == [b"chunked"]
+        result.append((b"content-length", b"%d" % (len(body.data) + (not is_complete))))
     return result
 
 

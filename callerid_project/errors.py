@@ -135,9 +135,14 @@ def _console_page(
     return page
 
 
-def _body_too_large_page(request: HttpRequest) -> HttpResponse:
-    page = defaults.ERROR_PAGE_TEMPLATE % {"title": "Request body too large (413)", "details": ""}
-    return HttpResponse(page, status=413)
+def _short_page(status: int, title: str) -> Callable[..., HttpResponse]:
+    """Django's page for errors that people hardly meet."""
+
+    def page(request: HttpRequest) -> HttpResponse:
+        text = defaults.ERROR_PAGE_TEMPLATE % {"title": f"{title} ({status})", "details": ""}
+        return HttpResponse(text, status=status)
+
+    return page
 
 
 _LOGGED_HOST = re.compile(r"[A-Za-z0-9.:_\[\]-]{1,100}")
@@ -168,7 +173,8 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     return _bad_request(request, exception)
 
 
-body_too_large = _handler(413, "Request body too large", _body_too_large_page)
+body_too_large = _handler(413, "Request body too large", _short_page(413, "Request body too large"))
+unsupported_media_type = _handler(415, parsers.UNSUPPORTED, _short_page(415, "Unsupported media type"))
 field_refused = _handler(
     400,
     "Bad request",

@@ -38,6 +38,10 @@ class Phase(enum.Enum):
     RESPONSE = enum.auto()
 
 
+MALFORMED = (b"400 Bad Request", "Malformed HTTP request")
+HEADERS_TOO_LARGE = (b"431 Request Header Fields Too Large", "Request headers too large")
+
+
 class RefusedInput(Exception):
     """Ends the parser: what it would read next is not accepted."""
 
@@ -70,7 +74,8 @@ class LimitedProtocol(HttpToolsProtocol):
     _stopping = False
     #: Whether all further data is dropped: the request is refused, or its response is the last one.
     _ignores_input = False
-    _has_trailers = False
+    #: Status and detail of the error, if it is not the parser's own.
+    _refusal = MALFORMED
     #: The response to a refused request whose body is still to arrive.
     _pending_refusal: bytes | None = None
     _write_timer: asyncio.TimerHandle | None = None
@@ -87,6 +92,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         self._stop_write_timer()
+        if self.timeout_keep_alive_task is not None:  # uvicorn leaves it after a reset, and with it all of the request
+            self.timeout_keep_alive_task.cancel()
         super().connection_lost(exc)
 
     # --- Request ---------------------------------------------------------------------------------------------------
@@ -102,9 +109,9 @@ class LimitedProtocol(HttpToolsProtocol):
             self._start_timer()
         if self._phase is Phase.HEADERS or self._pending_refusal is not None:
             if self._overhead > MAX_HEADER_BYTES:
-                self._close_with_error(b"431 Request Header Fields Too Large", "Request headers too large")
+                self._close_with_error(*HEADERS_TOO_LARGE)
         elif self._overhead > MAX_HEADER_BYTES + MAX_FRAMING_BYTES:
-            self.send_400_response("")
+            self._close_with_error(*MALFORMED)
 
     def on_message_begin(self) -> None:
         if self._begun:  # pipelined: not even the refusal of an overloaded server costs nothing
@@ -114,16 +121,19 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._phase is Phase.BODY:  # a trailer must never count as a header
-            self._has_trailers = True
-            raise RefusedInput
+            self._refuse(b"400 Bad Request", "Trailers are not accepted")
+        if len(self.headers) == MAX_HEADERS:
+            self._refuse(b"431 Request Header Fields Too Large", "Too many request headers")
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        if self._is_upgrade():
+        if self.parser.get_method() == b"CONNECT":
+            self._refuse(b"405 Method Not Allowed", "Method not allowed.")
+        if self.parser.should_upgrade():
             return
-        if len(self.headers) > MAX_HEADERS:
-            self._close_with_error(b"431 Request Header Fields Too Large", "Too many request headers")
-            raise RefusedInput
+        # What has arrived may be more than the headers.
+        if self._overhead > MAX_HEADER_BYTES and self._header_bytes() > MAX_HEADER_BYTES:
+            self._refuse(*HEADERS_TOO_LARGE)
         self._phase = Phase.BODY
         if self._can_refuse():
             overload_response = self.app_state["overload_response"]
@@ -145,7 +155,7 @@ class LimitedProtocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if self._is_upgrade():
+        if self.parser.should_upgrade():
             return
         self._phase, self._overhead = Phase.RESPONSE, 0
         response, self._pending_refusal = self._pending_refusal, None
@@ -168,9 +178,13 @@ class LimitedProtocol(HttpToolsProtocol):
         self.parser, self._begun = _Parser(self), False
         self.parser.feed_data(start + lines + b"\r\n" + rest)
 
-    def _is_upgrade(self) -> bool:
-        """Whether the parser takes the rest for another protocol's, and `parse_without_upgrade` follows."""
-        return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+    def _refuse(self, status: bytes, detail: str) -> None:
+        """End the parser, and then the connection with this error."""
+        self._refusal = (status, detail)
+        raise RefusedInput
+
+    def _header_bytes(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
 
     def _can_refuse(self) -> bool:
         """Whether this request could be refused by a response that never changes. Others go to the application, which
@@ -211,8 +225,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Also called by uvicorn for what its parser refuses."""
-        detail = "Trailers are not accepted" if self._has_trailers else "Malformed HTTP request"
-        self._close_with_error(b"400 Bad Request", detail)
+        self._close_with_error(*self._refusal)
 
     def _start_timer(self) -> None:
         self._header_timer: asyncio.TimerHandle | None = self.loop.call_later(

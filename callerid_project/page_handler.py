@@ -10,12 +10,13 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from django.core.handlers.base import BaseHandler
 from django.core.signals import request_started
 from django.db import close_old_connections
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase
 
 from callerid_project import middleware
 from core import metrics
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PAGE_THREADS = 4
+#: How many of them downloads may use at once: pages are computed beside any number of downloads.
+DOWNLOAD_THREADS = 2
 #: Of pages that compute or wait for a thread: one more gets 503.
 MAX_PAGES = 64
 #: Pages count as not answered while one has waited for a thread for so long.
@@ -44,6 +47,7 @@ class PageHandler(BaseHandler):
         self.load_middleware()
         self._threads = ThreadPoolExecutor(PAGE_THREADS, thread_name_prefix="page")
         self._free = asyncio.Semaphore(PAGE_THREADS)
+        self._free_for_downloads = asyncio.Semaphore(DOWNLOAD_THREADS)
         self._computing = 0
         #: When each that waits for a thread began to (time.monotonic), oldest first.
         self._waiting: dict[object, float] = {}
@@ -65,12 +69,15 @@ class PageHandler(BaseHandler):
         """One sentence for /readyz."""
         return "Pages are not answered: all their threads are in use" if self.longest_wait_s >= STALLED_S else None
 
-    async def respond(self, request: HttpRequest, scope: Any, receive: Any, send: Any) -> None:
-        """Compute the page and send it, unless the client has left."""
+    async def respond(self, request: HttpRequest, scope: Any, receive: Any, send: Any) -> bool:
+        """Compute the page and send it, unless the client has left. False if the server stops before there is one."""
         client = asyncio.ensure_future(_disconnected(receive))
         self._open += 1
         try:
             response = await self._in_thread(lambda: self._response(request, scope), skip_if_done=client)
+        except asyncio.CancelledError:
+            client.cancel()
+            return False
         finally:
             self._open -= 1
         try:
@@ -80,6 +87,7 @@ class PageHandler(BaseHandler):
             client.cancel()
             if response is not None and not response.closed:
                 await self._in_thread(response.close)
+        return True
 
     def _response(self, request: HttpRequest, scope: Any) -> HttpResponseBase:
         request_started.send(sender=self.__class__, scope=scope)
@@ -110,8 +118,14 @@ class PageHandler(BaseHandler):
             yield response.content
         elif request.method != "HEAD":
             content = iter(response)
-            while chunk := await self._in_thread(lambda: _next_chunk(content), skip_if_done=client):
+            while chunk := await self._next_chunk(content, client, is_file=isinstance(response, FileResponse)):
                 yield chunk
+
+    async def _next_chunk(
+        self, content: Iterator[bytes], client: "asyncio.Future[None]", *, is_file: bool
+    ) -> bytes | None:
+        async with nullcontext() if is_file else self._free_for_downloads:
+            return await self._in_thread(lambda: _next_chunk(content), skip_if_done=client)
 
     async def _in_thread(
         self, function: Callable[[], T], *, skip_if_done: "asyncio.Future[None] | None" = None

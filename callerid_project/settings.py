@@ -351,13 +351,9 @@ SILENCED_SYSTEM_CHECKS = [
     "security.W005",
     "security.W021",
 ]
-# Bodies are limited before anything parses them (asgi.py, BodyLimitMiddleware): forms of the console, and the parts in
-# which files are uploaded there (phonebook.imports.uploads). Everything else has MAX_BODY_BYTES. A file in a form gets
-# 400.
-MAX_FORM_BYTES = 64 * 1024
-MAX_PART_BYTES = 256 * 1024
-DATA_UPLOAD_MAX_NUMBER_FILES = 0
-DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_PART_BYTES
+# Bodies are limited before anything parses them (asgi.py, BodyLimitMiddleware): this is the limit of the console, whose
+# files are uploaded in parts (phonebook.imports.uploads). Everything else has MAX_BODY_BYTES.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024
 # Counted from the login, not from the last request. A password change ends the session too.
 SESSION_COOKIE_AGE = 12 * 3600
 if not EMBEDDED:

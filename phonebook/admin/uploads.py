@@ -1,7 +1,7 @@
 """Importing a file in the console: the form, the parts that uploads.js sends, progress, preview and confirmation.
 
-A file comes in parts, because no request may be larger than MAX_PART_BYTES: bodies are read before the login. Each user
-has one upload, which only this user sees.
+A file comes in parts, because no request may be larger than DATA_UPLOAD_MAX_MEMORY_SIZE: bodies are read before the
+login. Each user has one upload, which only this user sees.
 """
 
 from collections.abc import Mapping

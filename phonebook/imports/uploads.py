@@ -22,7 +22,7 @@ from phonebook.models import ImportBatch, ImportPart, ImportUpload
 
 MAX_BYTES = 20 * 2**20
 #: Of every part but the last: a slow connection sends it within BODY_TIMEOUT_S.
-PART_BYTES = settings.MAX_PART_BYTES
+PART_BYTES = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 #: A process whose heartbeat is older than this counts as killed.
 HEARTBEAT_TIMEOUT = timedelta(seconds=60)
 #: How long a file is kept that nobody imports.

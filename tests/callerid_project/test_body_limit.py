@@ -1,10 +1,9 @@
-"""Outside the API, large bodies and files are rejected before they are read or stored, without a login."""
+"""Outside the API, bodies that are large or multipart are refused before anything parses them."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from tests.asgi import call
@@ -12,10 +11,10 @@ from tests.raw_http import Connection, chunk, request
 from tests.service import Service
 
 KIB = 1024
-OPEN, FORM, PART = 16 * KIB, 64 * KIB, 256 * KIB
+OPEN, FORM = 16 * KIB, 64 * KIB
 # Without the cookie the CSRF check rejects the request before it reads the body for the form's token.
 CSRF_COOKIE = "csrftoken=" + "x" * 32
-HEAD = b'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n'
+URLENCODED = "application/x-www-form-urlencoded"
 PAGES = ("/admin/login/", "/admin/", "/", "/docs", "/schema", "/customer/x", "/nowhere")
 
 
@@ -25,23 +24,24 @@ def test_a_large_upload_is_refused_before_its_end(serve: Callable[..., Service],
     service = serve()
     kind = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {50 * KIB * KIB}"
     for path in PAGES:
-        body = HEAD.ljust((FORM if "admin" in path else OPEN) + 1, b"x")
-        head = request(path, b"", kind, f"Cookie: {CSRF_COOKIE}", content_type="multipart/form-data; boundary=b")
+        body = b"x" * ((FORM if "admin" in path else OPEN) + 1)
+        head = request(path, b"", kind, f"Cookie: {CSRF_COOKIE}", content_type=URLENCODED)
         with Connection(service.port) as connection:
             assert connection.send(head + (chunk(body) if chunked else body)).read().status == 413, path
 
 
-@pytest.mark.parametrize("path", ["/admin/login/", "/admin/", "/admin/accounts/apitoken/add/", "/admin/nowhere/"])
-def test_file_uploads_are_rejected(db: None, path: str) -> None:
-    client = Client(enforce_csrf_checks=True, headers={"Cookie": CSRF_COOKIE})
-    response = client.post(path, {"file": SimpleUploadedFile("x", b"x")})
-    assert response.status_code == 400
-    assert response["Content-Type"].startswith("text/html")
+@pytest.mark.parametrize("path", PAGES)
+def test_no_page_reads_a_multipart_body(db: None, path: str) -> None:
+    """Its parts could have parameters in codecs that Python would remember forever."""
+    answer = call(path, b"--b\r\na;b*=x''\r\n\r\n--b--", Content_Type="multipart/form-data; boundary=b")
+    assert answer.status == 415
+    if not path.startswith("/admin/"):
+        assert answer.json() == {"detail": "Unsupported media type."}
 
 
 @pytest.mark.parametrize("path", PAGES)
 def test_a_longer_body_reaches_no_page_without_a_login(db: None, path: str) -> None:
-    answer = call(path, b" " * (OPEN + 1), Content_Type="application/x-www-form-urlencoded")
+    answer = call(path, b" " * (OPEN + 1), Content_Type=URLENCODED)
     assert answer.status == 413
     if path.startswith("/admin/"):
         assert b"Request body too large" in answer.body
@@ -50,16 +50,8 @@ def test_a_longer_body_reaches_no_page_without_a_login(db: None, path: str) -> N
     assert answer.headers["x-request-id"]
 
 
-@pytest.mark.parametrize(
-    ("content_type", "size", "status"),
-    [
-        ("application/x-www-form-urlencoded", FORM, 404),
-        ("application/x-www-form-urlencoded", FORM + 1, 413),
-        ("application/octet-stream", PART, 404),
-        ("application/octet-stream", PART + 1, 413),
-        ("application/octet-stream; x=1", PART, 413),
-    ],
-)
+@pytest.mark.parametrize("content_type", [URLENCODED, "application/octet-stream"])
+@pytest.mark.parametrize(("size", "status"), [(FORM, 404), (FORM + 1, 413)])
 @pytest.mark.django_db(transaction=True)  # a page runs in a thread of its own
 def test_longer_bodies_need_a_login(admin_client: Client, content_type: str, size: int, status: int) -> None:
     cookies = "; ".join(f"{name}={cookie.value}" for name, cookie in admin_client.cookies.items())

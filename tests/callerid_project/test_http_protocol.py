@@ -1,12 +1,22 @@
 """HTTP as the server speaks it: its limits, its errors in JSON, and that no client delays another."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
-from callerid_project.http_protocol import MAX_BODY_PIECES, MAX_FRAMING_BYTES, MAX_HEADER_BYTES, MAX_HEADERS
+from callerid_project.http_protocol import (
+    MAX_BODY_PIECES,
+    MAX_FRAMING_BYTES,
+    MAX_HEADER_BYTES,
+    MAX_HEADERS,
+    LimitedProtocol,
+)
 from tests.api import NUMBER
+from tests.callerid_project.test_overload import Transport
 from tests.load import create_tokens
 from tests.raw_http import Connection, chunk, request
 from tests.service import Service, serving
@@ -91,7 +101,7 @@ def test_malformed_host_header_gets_400_as_json(service: Service, value: str) ->
             assert (answer.status, answer.json()) == (400, {"detail": "Bad request"})
 
 
-@pytest.mark.parametrize("line", [b"X-Short: a\r\n", b"a" * 1_000])
+@pytest.mark.parametrize("line", [b"X-Short: " + b"a" * 300 + b"\r\n", b"a" * 1_000])
 def test_endless_headers_get_431(service: Service, line: bytes) -> None:
     with Connection(service.port) as connection:
         connection.send(LIVEZ).read()  # the limit is that of each request
@@ -123,6 +133,51 @@ def test_too_many_headers_get_431(service: Service) -> None:
         assert connection.send(request("/livez", None, *lines)).read().status == 200
         connection.send(request("/livez", None, *lines, "X-More: a"))
         assert refusal(connection) == (431, "Too many request headers")
+
+
+def test_the_size_of_headers_is_limited_within_one_read(service: Service) -> None:
+    """The rest of what has arrived may be a body."""
+    for body, status in ((b"a" * 40_000, 413), (None, 431)):
+        with Connection(service.port) as connection:
+            lines = [f"X-Long: {'a' * (MAX_HEADER_BYTES if body is None else 1_000)}"]
+            connection.send(request("/callerid/search", body, *lines))
+            assert connection.read().status == status
+
+
+def test_content_types_of_many_lines_are_one(service: Service) -> None:
+    """Django joins them, and parses the whole in quadratic time."""
+    lines = ['Content-Type: a/b;a="' + ";" * 200, *["Content-Type: " + ";" * 100] * 150]
+    with Connection(service.port) as connection:
+        for path in ("/livez", "/docs"):
+            assert connection.send(request(path, None, *lines)).read().status == 200
+
+
+def test_connect_is_refused(service: Service) -> None:
+    with Connection(service.port) as connection:
+        connection.send(b"CONNECT /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n" + b"b" * 30_000)
+        assert refusal(connection) == (405, "Method not allowed.")
+
+
+def test_another_transfer_coding_than_chunked_is_refused(service: Service) -> None:
+    head, body = search_head(service, "Transfer-Encoding: gzip, chunked")
+    with Connection(service.port) as connection:
+        answer = connection.send(head + chunk(body) + chunk(b"")).read()
+        assert (answer.status, answer.json()) == (400, {"detail": "Malformed JSON body"})
+
+
+def test_a_connection_that_was_reset_is_forgotten() -> None:
+    """uvicorn's timer would keep it, and its request, until the keep-alive time is over."""
+
+    async def check() -> None:
+        config = uvicorn.Config("callerid_project.asgi:application", log_config=None)
+        config.load()
+        protocol = LimitedProtocol(config, ServerState(), {})
+        protocol.connection_made(Transport())
+        protocol.timeout_keep_alive_task = timer = asyncio.get_running_loop().call_later(600, lambda: None)
+        protocol.connection_lost(ConnectionResetError())
+        assert timer.cancelled()
+
+    asyncio.run(check())
 
 
 CHUNKED = ("Transfer-Encoding: chunked",)

@@ -155,7 +155,7 @@ class Pages(PageHandler):
         self.computed += 1
         return self.page()
 
-    def open(self, client: Client) -> asyncio.Task[None]:
+    def open(self, client: Client) -> "asyncio.Future[bool]":
         return asyncio.ensure_future(self.respond(client.request, client.scope, client.receive, client.send))
 
 
@@ -247,6 +247,44 @@ def test_a_download_ends_with_its_client_and_is_closed(leaves: bool) -> None:
         assert len(parts) == (52 if leaves else 100)  # two pieces are read, of two parts each, before one is sent
         assert len(client.body) == len(parts) * 40_000
         assert client.sent[-1].get("more_body", False) is False
+
+    run(check())
+
+
+def test_pages_are_computed_beside_any_number_of_downloads() -> None:
+    async def check() -> None:
+        reading, finish = threading.Semaphore(0), threading.Event()
+
+        def content() -> Iterator[bytes]:
+            reading.release()
+            assert finish.wait(30)
+            yield b"x"
+
+        pages, downloads = Pages(lambda: StreamingHttpResponse(content())), [Client() for _ in range(20)]
+        pages.free.set()
+        opened = [pages.open(client) for client in downloads]
+        await until(lambda: pages.computed == 20)
+        await asyncio.get_running_loop().run_in_executor(None, reading.acquire)
+        page = Client()
+        pages.page = HttpResponse
+        assert await pages.open(page)
+        assert page.sent[0]["status"] == 200
+        finish.set()
+        await asyncio.gather(*opened)
+        assert {client.body for client in downloads} == {b"x"}
+
+    run(check())
+
+
+def test_a_page_that_a_stop_ends_has_no_response() -> None:
+    async def check() -> None:
+        pages, client = Pages(), Client()
+        opened = pages.open(client)
+        await asyncio.sleep(0)
+        opened.cancel()
+        assert await opened is False
+        assert client.sent == []
+        pages.free.set()
 
     run(check())
 

@@ -282,7 +282,7 @@ def test_export_goes_on_after_its_connections_were_closed(service: Service) -> N
     with download(service) as response:
         begun = response.read(100)
         with psycopg.connect(service.env["DATABASE_URL"], autocommit=True) as database:
-            own = "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            assert database.execute(f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity {own}").rowcount > 1
+            idle = "WHERE datname = current_database() AND state = 'idle'"
+            assert database.execute(f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity {idle}").rowcount
         rows = table((begun + response.read()).decode())
     assert len({row["row"] for row in rows}) == len(rows) == ROWS + 1

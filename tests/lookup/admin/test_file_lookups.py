@@ -265,7 +265,8 @@ def received(content: bytes) -> FileLookup:
     """The look-up of a file that olga has uploaded. Raises CommandError if it is refused."""
     user = User.objects.get(username="olga")
     upload = uploads.begin(user=user, kind="lookup", file_name="numbers.csv", size=len(content), options={})
-    uploads.append(upload, offset=0, content=content)
+    for offset in range(0, len(content), uploads.PART_BYTES):
+        uploads.append(upload, offset=offset, content=content[offset : offset + uploads.PART_BYTES])
     call_command("process_import", str(upload.pk))
     return FileLookup.objects.get()
 
