@@ -42,6 +42,8 @@ def postgresql(database: dict[str, Any], *, serving: bool, prepare: bool) -> dic
             "DATABASE_URL must be postgres://user:password@host:5432/name, with special characters of the password "
             "percent-encoded (%40 is @) and IPv6 addresses in brackets."
         )
+    if database["PASSWORD"] == "CHANGE":  # noqa: S105 - that of callerid.env.example
+        raise ImproperlyConfigured("DATABASE_URL has the password CHANGE: write that of its role instead.")
     options = {
         # A server that no longer responds is detected within seconds (TCP keepalive), not the system's minutes.
         "connect_timeout": 2,

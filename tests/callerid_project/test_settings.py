@@ -70,6 +70,10 @@ def manage(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.Co
                 "postgres://u:hunter2@fd00::5:5432/db",
             )
         ),
+        (
+            {"DATABASE_URL": "postgres://callerid_serving:CHANGE@127.0.0.1:5432/callerid", **generated_keys()},
+            "DATABASE_URL has the password CHANGE: write that of its role",
+        ),
         ({"MAX_RUNNING_SEARCHES": "0"}, "MAX_RUNNING_SEARCHES must be a whole number from 1"),
         ({"MAX_WAITING_SEARCHES": "-1"}, "MAX_WAITING_SEARCHES must be a whole number from 0"),
         ({"BODY_TIMEOUT_S": "soon"}, "BODY_TIMEOUT_S must be a number from 0.1"),
