@@ -57,11 +57,11 @@ class Environment(environ.Env):
         with _must_be(name, f"networks, separated by commas: {name}=10.0.0.0/8,2001:db8::/32."):
             return [ip_network(word) for word in self.words(name, default)]
 
-    def choice(self, name: str, default: str, *others: str) -> str:
-        """One of these words."""
-        value = str(self.str(name, default)).strip().lower()
-        if value not in (default, *others):
-            raise ImproperlyConfigured(f"{name} must be one of {', '.join((default, *others))}.")
+    def choice(self, name: str, *choices: str) -> str:
+        """One of these words; the first is the default."""
+        value = str(self.str(name, choices[0])).strip().lower()
+        if value not in choices:
+            raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}.")
         return value
 
     def flag(self, name: str, default: bool) -> bool:
