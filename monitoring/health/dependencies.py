@@ -62,11 +62,12 @@ def _key_files(request: Request) -> Findings:
 
 @check("Open files", on_dashboard=True)
 def _open_files(request: Request) -> Findings:
-    """The server takes the hard limit as its own (serve.py), and a command that was started like it has the same."""
+    """The server takes the hard limit as its own (serve.py). A command knows only its own."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    text = f"The server may have {limit:,} open files and connections"
+    where = "This server" if settings.SERVING else "A server that is started as this command was"
+    text = f"{where} may have {limit:,} open files and connections"
     if limit == resource.RLIM_INFINITY:
-        yield "The number of open files and connections has no limit."
+        yield f"{where} has no limit of open files and connections."
     elif limit < MIN_DESCRIPTORS:
         yield problem(f"{text}, and each client takes one", "Raise its hard limit (docs/processes.md).")
     else:

@@ -150,7 +150,7 @@ def test_a_low_limit_of_open_files_is_a_problem(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env=variables(tmp_path, {}), capture_output=True, text=True, check=False)
     healthy, detail = read(done.stdout, done.returncode)["Open files"]
     assert not healthy
-    assert detail.startswith("The server may have 4,000 open files and connections, and each client takes one.")
+    assert detail.startswith("A server that is started as this command was may have 4,000 open files and connections")
 
 
 @pytest.mark.once
