@@ -102,6 +102,7 @@ class Nginx(Server):
             f"/etc/ssl/certs/{NAME}.pem": str(self.directory / "cert.pem"),
             f"/etc/ssl/private/{NAME}.key": str(self.directory / "key.pem"),
             "/var/log/nginx/": f"{self.directory}/",
+            "/var/www/html": str(self.directory / "html"),
             "127.0.0.1:8001": upstreams[0],
             "127.0.0.1:8002": upstreams[1],
             "127.0.0.1:8000": console,

@@ -76,6 +76,10 @@ ERRORS = [
     (b"nonsense\r\n\r\n", 400, "other"),
     (b"GET livez HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 400, "GET"),
     (b"post /callerid/search HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 400, "other"),
+    (b"GET /callerid HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 404, "GET"),
+    (b"GET /callerid-error/405 HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 404, "GET"),
+    (b"GET /callerid-repeatable HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 404, "GET"),
+    (b"GET /metrics HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 404, "GET"),
     (b"TRACE /livez HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 405, "TRACE"),
     (b"GET /%b HTTP/1.1\r\nHost: %b\r\n\r\n" % (b"x" * 9_000, NAME.encode()), 414, "GET"),
     (b"POST /callerid/search HTTP/1.1\r\nHost: %b\r\nTransfer-Encoding: x\r\n\r\n" % NAME.encode(), 500, "POST"),
@@ -212,10 +216,35 @@ def test_what_must_not_pass_is_refused(installed: Installation, key: str) -> Non
         with _tls(installed) as connection:
             connection.sendall(b"GET /livez HTTP/%b\r\n\r\n" % version)
             assert connection.recv(4096) == b""
+    for refused in (
+        b"nonsense\r\n\r\n",
+        b"TRACE /livez HTTP/1.1\r\nHost: other.example.com\r\n\r\n",
+        b"GET /livez HTTP/9.9\r\nHost: other.example.com\r\n\r\n",
+        b"GET /.well-known/acme-challenge/none HTTP/1.1\r\nHost: other.example.com\r\n\r\n",
+    ):
+        assert _plain(refused) == b"", refused
+    with _tls(installed) as connection:
+        connection.sendall(b"TRACE /livez HTTP/1.1\r\nHost: other.example.com\r\n\r\n")
+        assert connection.recv(4096) == b""
     with pytest.raises(ssl.SSLError), _tls(installed, "other.example.com"):
         pass
     assert installed.search(key, NUMBER, client, X_Request_ID="after").status == 200
     assert [line["request_id"] for line in installed.nginx.log_until("after")][-2] == "before"
+
+
+def _plain(request_bytes: bytes) -> bytes:
+    """What nginx answers on the port of plain HTTP."""
+    with socket.create_connection(("127.0.0.1", 80), timeout=30) as connection:
+        connection.sendall(request_bytes)
+        return connection.recv(4096)
+
+
+def test_an_acme_challenge_is_answered_without_tls(installed: Installation) -> None:
+    challenge = installed.nginx.directory / "html" / ".well-known" / "acme-challenge" / "token"
+    challenge.parent.mkdir(parents=True)
+    challenge.write_text("answer")
+    request = f"GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: {NAME}\r\n\r\n"
+    assert _plain(request.encode()).endswith(b"\r\n\r\nanswer")
 
 
 def _json() -> dict[str, str]:
