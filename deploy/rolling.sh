@@ -4,13 +4,16 @@
 #     deploy/rolling.sh callerid.example.com 10.0.0.11:8001 10.0.0.11:8002 10.0.0.11:8000 '[fd00::12]:8001'
 #
 # The first argument is a name of ALLOWED_HOSTS, for the Host header of /readyz. RESTART is the command, `restart ADDRESS
-# PORT` by default: over ssh, or directly for 127.0.0.1. READY_TIMEOUT_S (60): how long an instance may take to be ready.
+# PORT` by default: directly for an address of this host, otherwise over ssh. READY_TIMEOUT_S (60): how long an instance
+# may take to be ready.
 set -eu
 
+here=" 127.0.0.1 localhost ::1 $(hostname -I 2>/dev/null || :) "
 restart() {
-    case $1 in
-    127.0.0.1 | localhost | '[::1]') systemctl restart "callerid@$2" ;;
-    *) ssh -o BatchMode=yes "$(echo "$1" | tr -d '[]')" systemctl restart "callerid@$2" ;;
+    address=$(echo "$1" | tr -d '[]')
+    case $here in
+    *" $address "*) systemctl restart "callerid@$2" ;;
+    *) ssh -o BatchMode=yes "$address" systemctl restart "callerid@$2" ;;
     esac
 }
 

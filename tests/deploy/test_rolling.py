@@ -144,6 +144,26 @@ tail --pid="$main" -f /dev/null
 """
 
 
+def test_only_instances_of_other_hosts_are_restarted_by_ssh(tmp_path: Path) -> None:
+    """The programs that rolling.sh calls write down their arguments."""
+    for program in ("curl", "systemctl", "ssh"):
+        (tmp_path / program).write_text(f'#!/bin/sh\n[ {program} = curl ] || echo {program} "$@" >>"$CALLS"\n')
+    (tmp_path / "hostname").write_text("#!/bin/sh\necho 10.0.0.11 fd00::11\n")
+    for program in tmp_path.iterdir():
+        program.chmod(0o755)
+    calls = tmp_path / "calls"
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CALLS": str(calls)}
+    instances = ["127.0.0.1:8001", "10.0.0.11:8002", "[fd00::11]:8000", "10.0.0.1:8001", "[fd00::12]:8002"]
+    subprocess.run([ROLLING, NAME, *instances], env=environment, capture_output=True, check=True)
+    assert calls.read_text().splitlines() == [
+        "systemctl restart callerid@8001",
+        "systemctl restart callerid@8002",
+        "systemctl restart callerid@8000",
+        "ssh -o BatchMode=yes 10.0.0.1 systemctl restart callerid@8001",
+        "ssh -o BatchMode=yes fd00::12 systemctl restart callerid@8002",
+    ]
+
+
 def test_no_request_fails_during_a_rolling_restart(installed: Installation, key: str, tmp_path: Path) -> None:
     for host in installed.hosts:
         (tmp_path / host.address).symlink_to(host.pid_file.parent)
