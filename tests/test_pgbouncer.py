@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import requests
 
 from tests import uploads
 from tests.api import NUMBER
+from tests.clusters import PostgresPair
 from tests.load import wait_for
 from tests.plugin import ROOT
 from tests.servers import PgBouncer, PostgresServer, required
@@ -140,3 +142,25 @@ def test_the_service_works_through_a_session_pooler(serve: Serve, postgres_url: 
         assert search(service, new_key(service)).json()["credits_remaining"] == 999
     finally:
         pooler.close()
+
+
+def test_a_reloaded_pooler_follows_a_failover(serve: Serve) -> None:
+    with required():
+        pair = PostgresPair().start(synchronous=False)
+        pooler = PgBouncer(pair.primary.url).start()
+    try:
+        service = serve(DATABASE_URL=pooler.url, DB_PREPARE="false", REDIS_URL="", RATE_LIMIT="1000/m")
+        key = new_key(service)
+        assert search(service, key).status_code == 200
+        pair.primary.kill()
+        pair.standby.promote()
+        assert search(service, key).status_code >= 500
+        configuration = pooler.directory / "pgbouncer.ini"
+        text = configuration.read_text().replace(f"{pair.primary.port}", f"{pair.standby.port}")
+        configuration.write_text(f"{text}server_login_retry = 1\nquery_wait_timeout = 1\n")  # as in the shipped file
+        assert pooler.process is not None
+        pooler.process.send_signal(signal.SIGHUP)  # what `systemctl reload` sends
+        wait_for(lambda: search(service, key).status_code == 200)
+    finally:
+        pooler.close()
+        pair.close()

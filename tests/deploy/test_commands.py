@@ -65,6 +65,8 @@ class ShippedPgBouncer(PgBouncer):
             "port=5432": f"port={postgres.port}",
             "listen_port = 6432": f"listen_port = {self.port}",
             "/etc/pgbouncer/userlist.txt": str(self.directory / "userlist.txt"),
+            "/var/log/postgresql/": f"{self.directory}/",
+            "/var/run/postgresql/": f"{self.directory}/",
         }.items():
             assert shipped in text
             text = text.replace(shipped, here)
