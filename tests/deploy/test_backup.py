@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -14,7 +14,7 @@ from psycopg import sql
 
 from tests import plugin
 from tests.load import Load
-from tests.servers import PostgresServer, fresh_database, postgres_binary, required
+from tests.servers import PostgresServer, postgres_binary, required
 from tests.service import Service
 
 pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.reliability]
@@ -31,13 +31,14 @@ def documented(section: str, language: str) -> str:
     return re.sub("^    ", "", found[1], flags=re.MULTILINE)
 
 
-def documented_command(program: str, replaced: Mapping[str, object]) -> list[str]:
-    """The line of docs/backup.md that runs `program`, without runuser."""
+def documented_base_backup(server: PostgresServer) -> list[str]:
+    """The command of docs/backup.md, without runuser."""
     text = (plugin.ROOT / "docs" / "backup.md").read_text()
-    (line,) = re.findall(f"^runuser -u postgres -- ({program} .*)$", text, re.MULTILINE)
-    for documented_text, here in replaced.items():
+    (line,) = re.findall("^runuser -u postgres -- (pg_basebackup .*)$", text, re.MULTILINE)
+    directory = {"/var/backups/callerid/base-$(date -I)": str(server.directory / "base")}
+    for documented_text, here in {**directory, "--port=5432": f"--port={server.port}"}.items():
         assert documented_text in line
-        line = line.replace(documented_text, str(here))
+        line = line.replace(documented_text, here)
     return shlex.split(line)
 
 
@@ -127,8 +128,7 @@ def test_credits_add_up_after_a_restore_and_a_recovery(serve: Serve, archiving: 
         load.more(1)
         after = rows(url)
 
-        base_backup = {"/var/backups/callerid/base-$(date -I)": archiving.directory / "base"}
-        base = documented_command("pg_basebackup", base_backup)
+        base = documented_base_backup(archiving)
         subprocess.run(base, env=environment(archiving), capture_output=True, check=True, **archiving._running_as)
         load.more(20)
         with psycopg.connect(url, autocommit=True) as admin:
@@ -140,19 +140,17 @@ def test_credits_add_up_after_a_restore_and_a_recovery(serve: Serve, archiving: 
             (last,) = admin.execute("SELECT pg_walfile_name(pg_switch_wal())").fetchone() or ("",)
     wait_for_archive(archiving, last)
 
-    with fresh_database(url) as restored:
-        name = restored.rpartition("/")[2]
-        with psycopg.connect(url, autocommit=True) as admin:
-            admin.execute("CREATE ROLE callerid")
-            admin.execute(sql.SQL("ALTER DATABASE {} OWNER TO callerid").format(sql.Identifier(name)))
-        command = documented_command(
-            "pg_restore", {"callerid_restored": name, "/var/backups/callerid/callerid-….dump": dump}
-        )
-        subprocess.run(command, env=environment(archiving), capture_output=True, check=True)
-        assert before <= rows(restored) <= after
-        assert_audit_is_clean(service, restored)
-        with psycopg.connect(restored) as connection, pytest.raises(psycopg.errors.RestrictViolation):
-            connection.execute("DELETE FROM accounts_creditentry")  # its triggers are restored too
+    restored = f"{url.rpartition('/')[0]}/callerid"
+    with psycopg.connect(url, autocommit=True) as admin:
+        for role in ("callerid", "callerid_serving", "callerid_readonly"):
+            admin.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
+        admin.execute("CREATE DATABASE callerid")
+    with psycopg.connect(restored):  # as what still serves
+        restore(archiving, dump)
+    assert before <= rows(restored) <= after
+    assert_audit_is_clean(service, restored)
+    with psycopg.connect(restored) as connection, pytest.raises(psycopg.errors.RestrictViolation):
+        connection.execute("DELETE FROM accounts_creditentry")  # its triggers are restored too
 
     assert rules(url) == []
     recovered = RecoveredPostgres(archiving, good)
@@ -169,6 +167,16 @@ def test_credits_add_up_after_a_restore_and_a_recovery(serve: Serve, archiving: 
         service.manage("set_rule", f"{NUMBER[:-1]}3", "--spam", "no")  # its id is no other row's
     finally:
         recovered.close()
+
+
+def restore(server: PostgresServer, dump: Path) -> None:
+    """By the documented commands."""
+    lines = documented("Restore a dump", "sh").splitlines()
+    commands = [line.removeprefix("runuser -u postgres -- ") for line in lines if line.startswith("runuser")]
+    assert [command.split()[0] for command in commands] == ["createdb", "pg_restore", "psql", "psql", "psql"]
+    for command in commands:
+        words = shlex.split(command.replace("/var/backups/callerid/callerid-….dump", str(dump)))
+        subprocess.run(words, env=environment(server), capture_output=True, check=True)
 
 
 def copy_lost_rows(source: PostgresServer, target: PostgresServer) -> None:
