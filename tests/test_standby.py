@@ -77,6 +77,8 @@ class Host(PostgresServer):
             if words[1] in ("start", "restart"):
                 self.start()
             return
+        if words[-1:] == [">/etc/postgresql/$PG/main/start.conf"]:  # Debian's
+            return
         assert words[:4] == ["runuser", "-u", "postgres", "--"], line
         user = self.as_unprivileged_user()
         program, *arguments = [self._here(word, others) for word in words[4:] if word != "--pwprompt"]
@@ -92,9 +94,9 @@ class Host(PostgresServer):
         assert done.returncode == 0, f"{line}\n{done.stderr}"
 
     def _here(self, word: str, others: "dict[str, Host]") -> str:
-        word = word.replace("/var/lib/postgresql/15/main", str(self.directory / "data"))
-        word = word.replace("/etc/postgresql/15/main", str(self.directory / "data"))
-        word = word.replace("/usr/lib/postgresql/15/bin/", "")
+        word = word.replace("/var/lib/postgresql/$PG/main", str(self.directory / "data"))
+        word = word.replace("/etc/postgresql/$PG/main", str(self.directory / "data"))
+        word = word.replace("/usr/lib/postgresql/$PG/bin/", "")
         return re.sub(r"host=(db\d)", lambda host: f"host=127.0.0.1 port={others[host[1]].port}", word)
 
 
