@@ -95,7 +95,7 @@ def _erase_from_history(numbers: frozenset[str]) -> int:
     changed: dict[int, dict[str, str | None]] = {}
     for pk, shown, message in entries.values_list("pk", "object_repr", "change_message").iterator():
         if numbers.intersection(_NUMBER.findall(f"{shown} {message}")):
-            # The row is deleted: no link leads to it.
+            # The row is deleted: no link points to it.
             changed[pk] = {"object_id": None, "object_repr": without(shown)}
             # Only if needed: this service writes no number into a message, and its role may not change messages.
             if without(message) != message:

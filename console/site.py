@@ -202,7 +202,7 @@ class ConsoleSite(UnfoldAdminSite):
         return redirect("admin:index")
 
     def logout(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Leads to the login page, which says so."""
+        """Redirects to the login page, which says so."""
         response = super().logout(request, extra_context)
         if request.method != "POST":
             return response

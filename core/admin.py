@@ -180,7 +180,7 @@ class ConsoleAdmin(ModelAdmin):
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         if (obj := kwargs.get("obj")) is not None and not context.get("editing"):
             context |= self.page_context(request, obj)
-        context["show_save_and_continue"] = False  # Save leads to the page of the object
+        context["show_save_and_continue"] = False  # Save opens the page of the object
         return super().render_change_form(request, context, *args, **kwargs)
 
     def response_post_save_change(self, request: HttpRequest, obj: Any) -> HttpResponse:

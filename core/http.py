@@ -22,7 +22,7 @@ from core.addresses import AddressNotAllowed, AddressPolicy, require_allowed
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0
 MAX_REDIRECTS = 5
 MAX_RETRY_AFTER_S = 24 * 3600
-_NOT_ALLOWED = "the server, or a redirect, leads to an address that is not allowed"
+_NOT_ALLOWED = "the server, or a redirect, has an address that is not allowed"
 
 
 class RequestFailed(Exception):

@@ -117,7 +117,7 @@ class Client:
         return replies
 
     async def _drop(self, connection: "redis.asyncio.Connection", idle: "list[redis.asyncio.Connection]") -> None:
-        """Close `connection` and all that were opened before: most likely they are broken too, or lead to the same
+        """Close `connection` and all that were opened before: most likely they are broken too, or go to the same
         server. The next ones resolve the server's name again, or ask the Sentinels."""
         dropped = [connection, *idle]
         idle.clear()

@@ -32,7 +32,7 @@ def encoding_named(name: str) -> str | None:
     normalized = normalize_encoding(name).lower()
     codec = aliases.get(normalized, normalized)
     try:
-        # Python caches each name that it looks up: of strangers' names, only those of codecs.
+        # Python caches each name that it looks up: of untrusted names, only those of codecs.
         return codec if _CODECS.fullmatch(codec) and b"a".decode(codec, "replace") else None
     except LookupError:
         return None

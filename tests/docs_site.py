@@ -66,7 +66,7 @@ def built_site(directory: Path) -> Path:
 
 
 class BuiltPage(HTMLParser):
-    """`links` lead to another page, `loads` are requested by this one; `anchors` can be linked to."""
+    """`links` point to another page, `loads` are requested by this one; `anchors` can be linked to."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A TCP forwarder that stands for a DNS name: new connections go to the server that it leads to at that moment, and
+"""A TCP forwarder that stands for a DNS name: new connections go to the server that it resolves to at that moment, and
 those that exist stay where they are."""
 
 import socket
@@ -9,13 +9,13 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 
 class ServerName(ThreadingTCPServer):
-    """`leads_to`: the port of the server."""
+    """`resolves_to`: the port of the server."""
 
     daemon_threads = True
 
-    def __init__(self, leads_to: int) -> None:
+    def __init__(self, resolves_to: int) -> None:
         super().__init__(("127.0.0.1", 0), _Connection)
-        self.leads_to = leads_to
+        self.resolves_to = resolves_to
 
     @property
     def port(self) -> int:
@@ -25,7 +25,7 @@ class ServerName(ThreadingTCPServer):
 class _Connection(BaseRequestHandler):
     def handle(self) -> None:
         assert isinstance(self.server, ServerName)
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.server.leads_to)) as server:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.server.resolves_to)) as server:
             replies = threading.Thread(target=_copy, args=(server, self.request), daemon=True)
             replies.start()
             _copy(self.request, server)
@@ -41,8 +41,8 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 
 @contextmanager
-def server_name(leads_to: int) -> Iterator[ServerName]:
-    with ServerName(leads_to) as name:
+def server_name(resolves_to: int) -> Iterator[ServerName]:
+    with ServerName(resolves_to) as name:
         threading.Thread(target=name.serve_forever, args=(0.01,)).start()
         try:
             yield name

@@ -1,4 +1,4 @@
-"""Each page of docs/ is in the navigation, each link leads somewhere, and nothing is loaded from elsewhere."""
+"""Each page of docs/ is in the navigation, each link resolves, and nothing is loaded from elsewhere."""
 
 import re
 import subprocess
@@ -53,7 +53,7 @@ def test_pictures_are_those_that_the_browser_tests_make() -> None:
     assert max(pictures.values()) < PICTURE_BYTES, pictures
 
 
-def test_each_link_of_the_built_site_leads_somewhere(site: Path, pages: dict[Path, BuiltPage]) -> None:
+def test_each_link_of_the_built_site_resolves(site: Path, pages: dict[Path, BuiltPage]) -> None:
     assert len(pages) >= len(list((ROOT / "docs").glob("*.md")))
     broken = []
     for path, url in targets(pages):
@@ -86,7 +86,7 @@ def test_no_page_loads_anything_from_another_origin(site: Path, pages: dict[Path
     assert not [load for load in loads if urlsplit(load[1]).netloc or urlsplit(load[1]).scheme not in ("", "data")]
 
 
-def test_page_of_unknown_addresses_leads_back(site: Path) -> None:
+def test_page_of_unknown_addresses_links_back(site: Path) -> None:
     text = (site / "404.html").read_text(encoding="utf-8")
     assert "<h1>Page not found</h1>" in text
     assert 'href="/index.html">Back to the documentation</a>' in text
@@ -124,7 +124,7 @@ def test_what_belongs_to_a_list_item_is_indented_by_four() -> None:
         ('--8<-- "examples/nowhere.py"', "nowhere.py"),
     ],
 )
-def test_strict_build_refuses_what_leads_nowhere(tmp_path: Path, added: str, said: str) -> None:
+def test_strict_build_refuses_broken_links(tmp_path: Path, added: str, said: str) -> None:
     with required():
         copy_sources(tmp_path)
     with (tmp_path / "docs" / "index.md").open("a", encoding="utf-8") as page:
@@ -161,7 +161,7 @@ def missing(target: Path, fragment: str) -> bool:
     return not target.exists() or bool(fragment and fragment not in headings(target))
 
 
-def test_links_of_markdown_files_lead_to_files_and_headings() -> None:
+def test_links_of_markdown_files_resolve() -> None:
     broken = []
     files = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy").rglob("*.md")]
     for path in files:

@@ -72,7 +72,7 @@ def test_a_failover_behind_one_name_is_over_after_seconds(
             assert fail_authentication() == 401
             assert fallbacks() == 0
             old.execute_command(fence.format(port=new_primary.port))
-            name.leads_to = new_primary.port
+            name.resolves_to = new_primary.port
             wait_for(lambda: "Redis is available again" in service.log())
             counted_alone = fallbacks()
             load.wait_for_successes(20, since=time.monotonic(), timeout_s=60)

@@ -56,7 +56,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def is_usable(self) -> bool:
         """Django calls this at the first statement of a request, and after an error. Not where the server accepts no
-        writes: the name in DATABASE_URL may lead to another one by now, so the request makes a new connection."""
+        writes: the name in DATABASE_URL may resolve to another one by now, so the request makes a new connection."""
         if self.connection is None:
             return False
         try:

@@ -61,7 +61,7 @@ class Pool:
 
     def close(self) -> None:
         """Close all connections, those in use after their statement. Statements that come later make new ones, at most
-        `size` at once: the name in DATABASE_URL may lead to another server by now."""
+        `size` at once: the name in DATABASE_URL may resolve to another server by now."""
         for idle in self._idle:
             idle.terminate()
         self._reusable.clear()

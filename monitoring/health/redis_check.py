@@ -13,14 +13,14 @@ from lookup.rate_limit import count_on_redis
 _NAME = "health-check"
 _KEY = f"callerid:{_NAME}"
 
-_PRIMARY = "REDIS_URL leads to a replica: use the name of the primary. After a failover, wait until it leads there."
+_PRIMARY = "REDIS_URL points to a replica: use the name of the primary. After a failover, wait until it points there."
 _PASSWORD = "Correct user and password in REDIS_URL."  # noqa: S105
 _CLUSTER = (
-    "REDIS_URL leads to a Redis Cluster, where limits would not be shared: use one primary, with or without replicas "
+    "REDIS_URL points to a Redis Cluster, where limits would not be shared: use one primary, with or without replicas "
     "(a managed Redis with cluster mode disabled), or Sentinel (docs/reliability.md)."
 )
 _OTHER = (
-    "REDIS_URL must lead to Redis 6 or newer, or Valkey, with Lua scripts, and not to a Sentinel; its user needs what "
+    "REDIS_URL must point to Redis 6 or newer, or Valkey, with Lua scripts, and not to a Sentinel; its user needs what "
     "docs/reliability.md lists."
 )
 #: What to do, by the code of Redis's reply.

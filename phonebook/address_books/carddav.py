@@ -43,7 +43,7 @@ _MULTIGET = (
 def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
     """`known` (key → version): of the last run, empty for the first. Raises BookFailed."""
     policy = policy_for(book.url, private_network=True)
-    # It follows no redirects: they may lead to another host, without the credentials or with them.
+    # It follows no redirects: they may point to another host, without the credentials or with them.
     with http.Session(book.url, policy, timeout_s=RESPONSE_TIMEOUT_S) as session:
         client = _Client(book, session)
         members = client.members()

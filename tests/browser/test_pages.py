@@ -162,7 +162,7 @@ def test_wide_tables_are_cards_on_phones_and_failures_come_first(admin_page: Pag
     expect(boxes.first.get_by_role("columnheader", name="Failed")).to_be_visible()
 
 
-def test_api_docs_have_the_products_colors_and_lead_back(page: Page) -> None:
+def test_api_docs_have_the_products_colors_and_link_back(page: Page) -> None:
     for scheme, colour in (("light", "rgb(248, 250, 252)"), ("dark", "rgb(11, 17, 32)")):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.goto("/docs")

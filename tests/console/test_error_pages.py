@@ -68,7 +68,7 @@ def test_public_404_for_browsers_looks_like_the_product(client: Client) -> None:
         assert client.get("/nowhere", headers={"Accept": accept}).json() == {"detail": "Not found."}
 
 
-def test_console_500_needs_no_database_and_leads_back(
+def test_console_500_needs_no_database_and_links_back(
     monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
     def broken(*args: Any, **kwargs: Any) -> None:
@@ -88,7 +88,7 @@ def test_login_has_the_logo(client: Client) -> None:
     assert "callerid/icon.svg" in client.get("/admin/login/").text.partition("<main>")[2]
 
 
-def test_every_long_list_leads_back_after_a_timeout(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_long_list_redirects_after_a_timeout(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     changelist_view = ModelAdmin.changelist_view
 
     def running_out(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:

@@ -221,7 +221,7 @@ def test_own_password_change_is_recorded_and_told(boss: User) -> None:
     assert other.get(reverse("admin:index")).status_code == 302
 
 
-def test_logout_leads_to_the_login_page(boss: User) -> None:
+def test_logout_redirects_to_the_login_page(boss: User) -> None:
     client = Client()
     client.force_login(boss)
     assert "You are logged out." in client.post(reverse("admin:logout"), follow=True).text

@@ -144,7 +144,7 @@ def test_current_month_is_labelled_and_has_no_next(admin_client: Client) -> None
     assert "Current month" not in text
 
 
-def test_months_are_named_and_lead_back_to_the_current_one(admin_client: Client) -> None:
+def test_months_are_named_and_link_the_current_one(admin_client: Client) -> None:
     text = words(admin_client.get(URL, {"month": "2025-12"}).text)
     assert "November 2025 December 2025 January 2026 Current month: March 2026" in text
 

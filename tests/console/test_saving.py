@@ -28,7 +28,7 @@ def boss() -> Client:
         *("phonebook.complaintday", "phonebook.contact", "phonebook.numberrule"),
     ],
 )
-def test_saved_change_leads_to_the_page_of_its_object(rows: dict[str, Model], boss: Client, model: str) -> None:
+def test_saved_change_opens_the_page_of_its_object(rows: dict[str, Model], boss: Client, model: str) -> None:
     key = str(rows[model].pk)
     form = boss.get(address(model, "edit" if model.startswith("accounts") else "change", key))
     assert "Save and continue editing" not in form.text

@@ -71,7 +71,7 @@ def resolve(monkeypatch: pytest.MonkeyPatch, *answers: Sequence[str]) -> list[st
     ],
 )
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_no_answer_of_dns_leads_to_a_private_address(
+def test_no_answer_of_dns_reaches_a_private_address(
     vendor: Vendor, monkeypatch: pytest.MonkeyPatch, answers: list[list[str]], scheme: str
 ) -> None:
     server = vendor(raw(b"secret"))

@@ -297,7 +297,7 @@ def test_a_pool_grows_to_its_size_and_no_further(database: Database) -> None:
     assert database.with_pool(work, size=3) == (3, (3, 3, 3))
 
 
-# --- Connections that lead to the wrong server -----------------------------------------------------------------------
+# --- Connections to the wrong server ---------------------------------------------------------------------------------
 
 
 def demote(database: Database, *, demoted: bool) -> None:

@@ -196,7 +196,7 @@ def test_a_connection_in_use_at_the_failover_is_not_kept(
             while not old.info("clients")["blocked_clients"]:
                 await asyncio.sleep(0.01)
             old.config_set("min-replicas-to-write", 1)
-        name.leads_to = new_primary.port
+        name.resolves_to = new_primary.port
         with pytest.raises(redis.ResponseError, match="NOREPLICAS"):
             await client.execute("SET", "key", "value")
         await reading  # the old primary still replies to what only reads

@@ -67,7 +67,7 @@ def test_a_silent_sentinel_leaves_time_for_the_next(cluster: RedisCluster, setti
 
 
 @pytest.mark.slow
-def test_new_connections_lead_to_the_new_master(cluster: RedisCluster) -> None:
+def test_new_connections_go_to_the_new_master(cluster: RedisCluster) -> None:
     assert master_port() == cluster.master.port
     cluster.master.kill()
     with pytest.raises(core_redis.RedisUnavailable):  # the Sentinel has not noticed yet

@@ -181,7 +181,7 @@ def cluster(start: Callable[..., RedisServer]) -> RedisServer:
     return server
 
 
-REFUSAL = "REDIS_URL leads to a Redis Cluster, where limits would not be shared: use one primary"
+REFUSAL = "REDIS_URL points to a Redis Cluster, where limits would not be shared: use one primary"
 
 
 def test_a_cluster_without_slots_is_a_problem(start: Callable[..., RedisServer]) -> None:

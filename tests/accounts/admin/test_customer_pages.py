@@ -48,7 +48,7 @@ def test_page_shows_contacts_and_note_and_has_no_form(admin_client: Client, cust
         assert re.search(f'<a href="{back}"[^>]*>\\s*Cancel', admin_client.get(url).text), url
 
 
-def test_saving_leads_back_to_the_page(admin_client: Client, customer: Customer) -> None:
+def test_saving_returns_to_the_page(admin_client: Client, customer: Customer) -> None:
     response = admin_client.post(edit_page_of(customer), customer_form(name="Renamed Ltd"))
     assert response["Location"] == page_of(customer)
     response = admin_client.post(edit_page_of(customer), customer_form(name=""))

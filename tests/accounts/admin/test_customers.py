@@ -263,7 +263,7 @@ def test_contacts_are_added_and_deleted_without_a_trace(admin_client: Client, cu
 # --- The customer of a token ---------------------------------------------------------------------------------------
 
 
-def test_customers_page_leads_to_a_token_of_the_customer(admin_client: Client, customer: Customer) -> None:
+def test_customers_page_links_a_token_of_the_customer(admin_client: Client, customer: Customer) -> None:
     page = admin_client.get(page_of(customer))
     url = page.context["issue_url"]
     assert f'href="{url}"' in page.text

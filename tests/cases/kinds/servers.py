@@ -27,8 +27,8 @@ from tests.service import Service
 def redis_failover(
     case: Case, settings: Any, start_redis: Callable[..., RedisServer], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The name of Redis leads to another server, and the old one, after the commands `fence`, keeps its connections and
-    replies to writes with the error `reply`."""
+    """The name of Redis resolves to another server, and the old one, after the commands `fence`, keeps its connections
+    and replies to writes with the error `reply`."""
     old_server, new_server = start_redis(), start_redis()
     limits, attempts, answers = TokenLog(), throttling.RedisOrLocalCache("", {}), AnswerCache()
 
@@ -48,7 +48,7 @@ def redis_failover(
         written = old.dbsize()
         for command in case.data.pop("fence"):
             old.execute_command(command)
-        name.leads_to = new_server.port
+        name.resolves_to = new_server.port
         use_all()  # the first use falls back, and the next ones find the new server
         use_all()
         logged = [record.message.partition(":")[0] for record in caplog.records]

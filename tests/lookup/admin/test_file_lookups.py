@@ -78,7 +78,7 @@ def step(client: Client, lookup: FileLookup, name: str, **data: Any) -> Any:
 
 def test_page_says_what_it_would_cost(operator: Client, lookup: FileLookup) -> None:
     assert not ImportUpload.objects.exists()
-    page = words(operator.get(FORM, follow=True).text)  # leads to the file: first it is started or discarded
+    page = words(operator.get(FORM, follow=True).text)  # opens the file: first it is started or discarded
     assert "This file is ready. Start the search, or discard the file" in page
     assert "2 different numbers: 2 credits at most" in page
     assert "2 different numbers cost at most 2 credits." in operator.get(f"{LIST}{lookup.pk}/start/").text

@@ -338,7 +338,7 @@ def test_each_filter_reads_one_index(admin_client: Client, token: ApiToken) -> N
 
 
 @pytest.mark.parametrize("may_view_ledger", [True, False])
-def test_period_before_the_log_leads_to_its_ledger(staff: Any, token: ApiToken, may_view_ledger: bool) -> None:
+def test_period_before_the_log_links_its_ledger(staff: Any, token: ApiToken, may_view_ledger: bool) -> None:
     client = staff("view_requestlogentry", *(["view_creditentry"] if may_view_ledger else []))
     entry = CreditEntry.objects.create(
         token=token, amount=-1, balance_after=1, kind="search", request_id="r",

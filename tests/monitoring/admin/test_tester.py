@@ -89,7 +89,7 @@ def test_rules_pauses_and_unneeded_members_are_explained(admin_client: Client) -
     ]  # fmt: skip
 
 
-def test_open_breaker_leads_to_the_failures_that_opened_it(admin_client: Client) -> None:
+def test_open_breaker_links_the_failures_that_opened_it(admin_client: Client) -> None:
     guard = bound_sources("source_a")[1].guard
     assert guard is not None
     guard.breaker.failed(guard.breaker.admit(), open_now=True)
