@@ -149,8 +149,8 @@ def test_only_instances_of_other_hosts_are_restarted_by_ssh(tmp_path: Path) -> N
     for program in ("curl", "systemctl", "ssh"):
         (tmp_path / program).write_text(f'#!/bin/sh\n[ {program} = curl ] || echo {program} "$@" >>"$CALLS"\n')
     (tmp_path / "hostname").write_text("#!/bin/sh\necho 10.0.0.11 fd00::11\n")
-    for program in tmp_path.iterdir():
-        program.chmod(0o755)
+    for file in tmp_path.iterdir():
+        file.chmod(0o755)
     calls = tmp_path / "calls"
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CALLS": str(calls)}
     instances = ["127.0.0.1:8001", "10.0.0.11:8002", "[fd00::11]:8000", "10.0.0.1:8001", "[fd00::12]:8002"]
