@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core import signing
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -227,14 +227,14 @@ class ConsoleSite(UnfoldAdminSite):
     def verify(self, request: HttpRequest) -> HttpResponse:
         """Ask for the code that a session needs after the password."""
         if second_factor.is_satisfied(request):
-            return redirect(_next_url(request))
+            return HttpResponseRedirect(_next_url(request))
         if not second_factor.is_set_up(_user(request)):
             return self.pending(request, _next_url(request))
         form = CodeForm(request, submitted(request))
         if form.is_valid():
             _start_verified_session(request, form.cleaned_data["code"])
             login_log.record_login(request, _user(request))
-            return redirect(_next_url(request))
+            return HttpResponseRedirect(_next_url(request))
         return self._page(request, "verify", "Two-factor authentication", form=form)
 
     @method_decorator([never_cache, sensitive_post_parameters(), staff_member_required(login_url="admin:login")])
@@ -327,7 +327,7 @@ def _user(request: HttpRequest) -> User:
 
 
 def _next_url(request: HttpRequest) -> str:
-    """`next` if it is a URL of this service, else the dashboard."""
+    """`next` if it is a URL of this service, else the dashboard. Not for `redirect`, which takes a word for a view."""
     url = request.GET.get("next", "")
     safe = url_has_allowed_host_and_scheme(url, allowed_hosts={request.get_host()}, require_https=request.is_secure())
     return url if safe else reverse("admin:index")

@@ -66,9 +66,26 @@ def test_code_redirects_to_the_next_page(secret: str) -> None:
     assert client.get(wanted).status_code == 200
 
 
-@pytest.mark.parametrize("wanted", ["https://example.org/", "//example.org/", "javascript:alert(1)", "/\\example.org"])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        *("https://example.org/", "//example.org/", "javascript:alert(1)", "/\\example.org", "///example.org"),
+        *("http://[", "admin:index", "auth.User:x", " ", "\x01/", "/" + "x" * 5_000),
+    ],
+)
 def test_code_does_not_redirect_to_another_site(secret: str, wanted: str) -> None:
     assert enter(logged_in(), totp.code(secret), next=wanted)["Location"] == INDEX
+
+
+@pytest.mark.parametrize("wanted", ["foo", "é", "..", "./", "?x=1", "#", "%", "%0d%0aX: y", "a b", "\r\nX: y"])
+def test_odd_next_is_no_error_of_any_page(secret: str, wanted: str) -> None:
+    client = logged_in()
+    for page in (VERIFY, LOGIN, SET_UP, INDEX):
+        assert client.get(page, {"next": wanted}).status_code in (200, 302), page
+    assert enter(client, totp.code(secret), next=wanted).status_code == 302
+    for page in (VERIFY, LOGIN, SET_UP, INDEX, reverse("admin:logout"), reverse("admin:password_change")):
+        assert client.get(page, {"next": wanted}).status_code in (200, 302, 405), page
+        assert client.post(page, {"next": wanted}).status_code in (200, 302), page
 
 
 def test_code_verifies_only_its_own_session(secret: str) -> None:
