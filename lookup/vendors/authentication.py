@@ -11,7 +11,7 @@ from core.addresses import LOOPBACK
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\.?|[0-9a-f:.]+")
 ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 Text = Annotated[str, Meta(min_length=1)]
-HeaderName = Annotated[str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+HeaderName = Annotated[str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")]
 #: Each is a function of lookup.vendors.signatures.
 SignatureScheme = Literal["telesign"]
 

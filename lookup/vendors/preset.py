@@ -98,8 +98,8 @@ class RequestTemplate(Strict, frozen=True):
 class Coverage(Strict, frozen=True):
     """Numbers outside are never looked up. Empty: no limit."""
 
-    country_codes: list[Annotated[str, Meta(pattern="^[1-9][0-9]{0,2}$")]] = []
-    regions: list[Annotated[str, Meta(pattern="^[A-Z]{2}$")]] = []
+    country_codes: list[Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,2}\Z")]] = []
+    regions: list[Annotated[str, Meta(pattern=r"^[A-Z]{2}\Z")]] = []
 
     def __post_init__(self) -> None:
         if unknown := [region for region in self.regions if region not in numbers.REGIONS]:
@@ -218,7 +218,7 @@ class Sample(Strict, frozen=True):
     body: str = ""
     #: The request about `number` for it, as `GET https://…`, without the secrets.
     request: str = ""
-    number: Annotated[str, Meta(pattern=f"^{numbers.PATTERN}$")] | None = None
+    number: Annotated[str, Meta(pattern=rf"^{numbers.PATTERN}\Z")] | None = None
 
     def __post_init__(self) -> None:
         if self.request and not self.number:

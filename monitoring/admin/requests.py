@@ -61,7 +61,7 @@ class RequestLogForm(TokenListForm):
     failed = choice_field("Failed source", failing_choices)
     reason = choice_field("Reason", [(reason, reason.replace("_", " ")) for reason in REASONS])
     number_hash = forms.RegexField(
-        r"[0-9a-f]{64}(-[0-9]{0,3}\*{2,12}[0-9]{2})?\Z", required=False, widget=forms.HiddenInput
+        r"\A[0-9a-f]{64}(-[0-9]{0,3}\*{2,12}[0-9]{2})?\Z", required=False, widget=forms.HiddenInput
     )
 
     main = ("token", "customer", "request_id", "number")
