@@ -7,8 +7,10 @@ environment, and verifies certificates with CA_BUNDLE.
 import io
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -18,11 +20,13 @@ from django.conf import settings
 from requests.adapters import HTTPAdapter
 
 from core.addresses import AddressNotAllowed, AddressPolicy, require_allowed
+from core.loop import DaemonThreads
 
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0
 MAX_REDIRECTS = 5
 MAX_RETRY_AFTER_S = 24 * 3600
 _NOT_ALLOWED = "the server, or a redirect, has an address that is not allowed"
+_lookups = DaemonThreads()
 
 
 class RequestFailed(Exception):
@@ -42,7 +46,8 @@ class BadResponse(RequestFailed):
 
 
 class Session:
-    """Requests of `url` and what it redirects to, each at most `timeout_s` long, however slowly bytes arrive.
+    """Requests of `url` and what it redirects to, each at most `timeout_s` long, name resolution included, however slowly
+    bytes arrive.
 
     Plain HTTP is allowed only if `url` is HTTP. Use it in a `with` block.
     """
@@ -68,18 +73,14 @@ class Session:
     def request(self, method: str, url: str, **options: Any) -> Iterator[requests.Response]:
         """The response, whose body is read from `raw` in the block; `options` are those of `requests`. Redirects are
         not followed unless `allow_redirects`. Raises RequestFailed, also in the block."""
-        expired = self._adapter.expired = threading.Event()
-
-        def expire() -> None:
-            expired.set()
-            self._adapter.disconnect()
+        self._adapter.deadline = time.monotonic() + self._timeout_s
 
         def require_in_time() -> None:
             """The end of the connection may look like that of the headers, or of the body."""
-            if expired.is_set():
+            if self._adapter.remaining_s() <= 0:
                 raise RequestFailed(f"the response did not arrive within {self._timeout_s:,g} s")
 
-        timer = threading.Timer(self._timeout_s, expire)
+        timer = threading.Timer(self._timeout_s, self._adapter.disconnect)
         timer.daemon = True
         timer.start()
         try:
@@ -109,14 +110,17 @@ class Session:
 
 
 class _Adapter(HTTPAdapter):
-    """Sends each request of a session, over one connection at a time, which it can end. `expired`: whether the time of
-    the request is over."""
+    """Sends each request of a session, over one connection at a time, which it can end. `deadline`: when the time of
+    the request is over (time.monotonic)."""
 
     def __init__(self, policy: AddressPolicy, *, https_only: bool) -> None:
         self._policy, self._https_only = policy, https_only
         self._sockets: list[socket.socket] = []
-        self.expired = threading.Event()
+        self.deadline = 0.0
         super().__init__()
+
+    def remaining_s(self) -> float:
+        return self.deadline - time.monotonic()
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
@@ -136,24 +140,30 @@ class _Adapter(HTTPAdapter):
     def _connect(self, host: str, port: int, timeout_s: float) -> socket.socket:
         """A connection to the first address of the host that can be reached. The addresses are those that were checked:
         a second lookup could return others (DNS rebinding). Raises OSError, and RequestFailed if one is not allowed."""
-        addresses = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        addresses = self._resolve(host, port, timeout_s)
         try:
             for address in addresses:
                 require_allowed(address, self._policy)
         except AddressNotAllowed:
             raise RequestFailed(_NOT_ALLOWED) from None
         for address in addresses:
-            if self.expired.is_set():
+            if (remaining_s := self.remaining_s()) <= 0:
                 break
             with suppress(OSError):
-                connected = socket.create_connection((address, port), timeout_s)
+                connected = socket.create_connection((address, port), min(timeout_s, remaining_s))
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self.disconnect()
                 self._sockets.append(connected.dup())  # before TLS, which replaces the socket
-                if self.expired.is_set():  # since then, and nothing was there to end
+                if self.remaining_s() <= 0:  # since then, and nothing was there to end
                     self.disconnect()
                 return connected
         raise OSError(f"no connection to any of {len(addresses)} addresses")
+
+    def _resolve(self, host: str, port: int, timeout_s: float) -> list[str]:
+        """The addresses of the host. A lookup cannot be ended, and is left to its thread when the time is over. Raises
+        OSError."""
+        lookup = _lookups.submit(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
+        return [str(entry[4][0]) for entry in lookup.result(max(0.0, min(timeout_s, self.remaining_s())))]
 
     def disconnect(self) -> None:
         """End what is in progress; whoever waits for bytes gets the end of the connection."""

@@ -112,12 +112,17 @@ def test_name_is_looked_up_once_for_a_connection(vendor: Vendor, monkeypatch: py
     assert f"host: hooks.example.org:{server.port}".encode() in server.heads[0].lower()
 
 
-def test_time_that_ends_during_the_lookup_ends_the_request(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
-    server, real = vendor(drips_headers), socket.getaddrinfo
+@pytest.mark.parametrize("hangs", [False, True])
+def test_time_that_ends_during_the_lookup_ends_the_request(
+    vendor: Vendor, monkeypatch: pytest.MonkeyPatch, hangs: bool
+) -> None:
+    server, real, is_over = vendor(drips_headers), socket.getaddrinfo, threading.Event()
 
     def late(*arguments: Any, **options: Any) -> Any:
         for timer in (thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)):
             timer.join()
+        if hangs and not is_over.wait(30):
+            raise AssertionError("the request waits for the lookup")
         return real(*arguments, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", late)
@@ -127,3 +132,5 @@ def test_time_that_ends_during_the_lookup_ends_the_request(vendor: Vendor, monke
         session.request("GET", server.url),
     ):
         pytest.fail("there is no response")
+    is_over.set()
+    assert server.heads == []
