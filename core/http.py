@@ -46,8 +46,8 @@ class BadResponse(RequestFailed):
 
 
 class Session:
-    """Requests of `url` and what it redirects to, each at most `timeout_s` long, name resolution included, however slowly
-    bytes arrive.
+    """Requests of `url` and what it redirects to, each at most `timeout_s` long, name resolution included, and however
+    slowly bytes arrive.
 
     Plain HTTP is allowed only if `url` is HTTP. Use it in a `with` block.
     """

@@ -4,11 +4,14 @@ import asyncio
 import json
 import re
 import time
+from contextlib import suppress
+from decimal import Decimal
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from aiohttp import encode_basic_auth
 
+from core.amounts import decimal_number
 from core.http import BadResponse, RequestFailed
 from lookup.vendors import transport
 from lookup.vendors.authentication import OAuth2
@@ -16,8 +19,10 @@ from lookup.vendors.authentication import OAuth2
 MAX_BODY_BYTES = 64 * 1024
 #: A token is not used in the last seconds before it expires: the vendor's clock may differ, and calls take time.
 MARGIN_S = 30.0
-#: Lifetime of a token whose response does not say it (RFC 6749, section 5.1).
+#: Lifetime of a token whose response does not say it (RFC 6749, section 5.1), or says what is no lifetime.
 DEFAULT_LIFETIME_S = 300.0
+#: Of a token that is good for less, every call would request another one.
+MIN_LIFETIME_S, MAX_LIFETIME_S = 1, 10**9
 #: The errors of RFC 6749, section 5.2: what a hint may repeat.
 _ERRORS = {
     *("invalid_request", "invalid_client", "invalid_grant"),
@@ -67,18 +72,27 @@ class Tokens:
         """The token, and its lifetime in seconds. Raises Refused and core.http.BadResponse."""
         try:
             document: Any = json.loads(reply.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             document = None
         document = document if isinstance(document, dict) else {}
         if reply.status in (400, 401, 403):
-            error = document.get("error")
-            raise Refused(f"{urlsplit(self._url).netloc}: {reply.status}{f' {error}' if str(error) in _ERRORS else ''}")
+            error = _text(document.get("error"))
+            raise Refused(f"{urlsplit(self._url).netloc}: {reply.status}{f' {error}' if error in _ERRORS else ''}")
         if reply.status == 429 or reply.status >= 500:
             raise RequestFailed(f"its token server answers {reply.status}")
-        token, is_bearer = str(document.get("access_token", "")), str(document.get("token_type")).lower() == "bearer"
+        token, is_bearer = _text(document.get("access_token")), _text(document.get("token_type")).lower() == "bearer"
         if reply.status != 200 or not is_bearer or not re.fullmatch(r"[!-~]+", token):
             raise BadResponse(f"its token server answers {reply.status} without a bearer token")
-        try:
-            return token, max(0.0, float(document.get("expires_in", DEFAULT_LIFETIME_S)))
-        except (TypeError, ValueError, OverflowError):
-            return token, DEFAULT_LIFETIME_S
+        return token, _lifetime_s(document.get("expires_in"))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _lifetime_s(expires_in: Any) -> float:
+    with suppress(ValueError):
+        seconds = decimal_number(expires_in) if isinstance(expires_in, str) else expires_in
+        if type(seconds) in (int, float, Decimal) and MIN_LIFETIME_S <= seconds <= MAX_LIFETIME_S:
+            return float(seconds)
+    return DEFAULT_LIFETIME_S

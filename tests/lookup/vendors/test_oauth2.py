@@ -123,6 +123,8 @@ def test_token_is_renewed_before_it_expires(make: Make, vendors: Vendors, tokens
         (says({"error": "s:1 is wrong"}, 400), "auth", "400: MOCK_A_ID or MOCK_A_SECRET is rejected"),
         (raw(b"<html>", 503), "unavailable", "its token server answers 503"),
         (raw(b"<html>"), "bad_response", "its token server answers 200 without a bearer token"),
+        (raw(b'{"a":' * 10_000), "bad_response", "its token server answers 200 without a bearer token"),
+        (numbered(access_token=None), "bad_response", "its token server answers 200 without a bearer token"),
         (numbered(token_type="mac"), "bad_response", "its token server answers 200 without a bearer token"),
         (numbered(access_token="a b\r\nX: y"), "bad_response", "its token server answers 200 without a bearer token"),
         (raw(b"[]", 404), "bad_response", "its token server answers 404 without a bearer token"),
@@ -141,8 +143,25 @@ def test_without_a_token_the_vendor_is_not_called(
     assert "s:1" not in failed.hint
 
 
-@pytest.mark.parametrize("lifetime", [None, "3600", "soon", -5, [], 10**400, 1e300, "9" * 5_000])
-def test_lifetime_may_be_missing_or_unreadable(make: Make, vendors: Vendors, tokens: Upstream, lifetime: Any) -> None:
+@pytest.mark.parametrize(
+    ("lifetime", "seconds"),
+    [
+        *((good, 3600) for good in (3600, 3600.0, "3600", " 3600 ", "3600.0")),
+        *((good, seconds) for good in (1, "1.5", 10**9) if (seconds := float(good))),
+        *((odd, None) for odd in (None, "", "soon", [], {}, True, False, "1_0", "١٢", "1e3", "nan", "9" * 5_000)),
+        *((odd, None) for odd in (0, -1, "-5", 0.001, 1e300, 10**400, float("inf"), -float("inf"), float("nan"))),
+    ],
+)
+def test_odd_lifetimes_count_as_missing(
+    make: Make, vendors: Vendors, tokens: Upstream, monkeypatch: Any, lifetime: Any, seconds: float | None
+) -> None:
+    """Or every call would request a token."""
+    now = [1000.0]
+    monkeypatch.setattr("lookup.vendors.oauth2.time.monotonic", lambda: now[0])
+    seconds = seconds or oauth2.DEFAULT_LIFETIME_S
     tokens.behave_as(numbered(expires_in=lifetime))
     with vendor(make, vendors, tokens) as connector:
-        assert isinstance(ask(connector)[0], Found)
+        for at, requests in ((0, 1), (seconds / 2 - 0.01, 1), (seconds, 2)):
+            now[0] = 1000.0 + at
+            assert isinstance(ask(connector)[0], Found)
+            assert len(tokens.heads) == requests
