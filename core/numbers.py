@@ -3,6 +3,7 @@ no database."""
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from typing import cast
@@ -25,7 +26,8 @@ _NUMBER = re.compile(PATTERN)
 #: A longer cell holds no number. libphonenumber, too, refuses to read more characters than that.
 MAX_CELL = 250
 # What Contacts on macOS and iOS leaves around numbers that were pasted: marks of the direction of writing.
-_DIRECTION_MARKS = dict.fromkeys([0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+_DIRECTION_MARKS = [0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_REPLACED = {**dict.fromkeys(_DIRECTION_MARKS), ord("＋"): "+"}
 _TRUNK_ZERO = re.compile(r"\(\s*0\s*\)")
 # Hyphens as web pages and word processors write them are among them, U+2010 to U+2013.
 _SEPARATORS = re.compile(r"[\s().\u2010-\u2013-]")
@@ -72,21 +74,25 @@ def parse_prefix(text: str) -> str:
 
 
 def without_separators(text: str) -> str:
-    """`text` without spaces, hyphens, dots, parentheses and marks of the direction of writing.
+    """`text` in ASCII (`_ascii`), without spaces, hyphens, dots and parentheses.
 
     Raises InvalidNumber for more than MAX_CELL characters, and for `+49 (0)30 …`: that zero is dialed at home only;
     kept, it would make another number.
     """
-    _require_short(text)
+    text = _ascii(text)
     if _TRUNK_ZERO.search(text):
         raise InvalidNumber("must not hold a (0)")
-    return _SEPARATORS.sub("", text.translate(_DIRECTION_MARKS))
+    return _SEPARATORS.sub("", text)
 
 
-def _require_short(text: str) -> None:
-    """Raises InvalidNumber for more than MAX_CELL characters."""
+def _ascii(text: str) -> str:
+    """`text` with plus and digits of any script in ASCII, and without marks of the direction of writing.
+    Raises InvalidNumber for more than MAX_CELL characters."""
     if len(text) > MAX_CELL:
         raise InvalidNumber(f"is longer than {MAX_CELL} characters")
+    if text.isascii():
+        return text
+    return "".join(str(unicodedata.decimal(each, each)) for each in text.translate(_REPLACED))
 
 
 def parse_listed(text: str, region: str | None = None) -> str:
@@ -96,10 +102,7 @@ def parse_listed(text: str, region: str | None = None) -> str:
     but a plus tells a country code from an area code: 646 is New York's, and +64 6 New Zealand's. Taken only when
     length and beginning fit the country's numbering plan. An extension is left out, for calls show the line.
     """
-    _require_short(text)
-    if not text.isascii():
-        text = text.translate(_DIRECTION_MARKS)
-    text = text.strip(" \t'")  # a spreadsheet's mark of text
+    text = _ascii(text).strip(" \t'")  # a spreadsheet's mark of text
     digits = text.removeprefix("+")
     if digits.isascii() and digits.isdigit():
         if text.startswith("+"):
@@ -125,7 +128,7 @@ def _planned(digits: str) -> str:
     raise InvalidNumber("does not fit its country's numbering plan")
 
 
-_BEGINNINGS = frozenset("+＋(0123456789")
+_BEGINNINGS = frozenset("+(0123456789")
 # phonenumbers makes digits of letters and joins what a decimal point or a stroke divides: 493023125042.0 is what a
 # spreadsheet makes of a number, 23125042/43 are two, and *31# comes before one. Takes time in proportion to the text's
 # length: the second alternative starts at the first parenthesis only.

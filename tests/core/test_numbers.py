@@ -40,6 +40,10 @@ SAMPLES = 100_000
         ("8 800 555 35 35", "RU", "78005553535"),
         ("+80012345678", None, "80012345678"),
         ("＋12125550142", None, "12125550142"),
+        ("＋１ ２１２ ５５５ ０１４２", None, "12125550142"),
+        ("٢١٢٥٥٥٠١٤٢", "US", "12125550142"),
+        ("०३० २३१२५०४२", "DE", "493023125042"),
+        ("+4９ ٣٠ 23125042", None, "493023125042"),
         ("\u202a+1 212 555 0142\u202c", None, "12125550142"),
     ],
 )
@@ -90,7 +94,10 @@ def test_written_numbers_are_parsed(text: str, region: str | None, digits: str) 
         ("+0012125550142", None),
         ("+123456", None),
         ("+1234567890123456", None),
-        ("٢١٢٥٥٥٠١٤٢", "US"),
+        ("212555014²", "US"),
+        ("٢١٢٥٥٥٠١٤²", "US"),
+        ("+1212555014²", None),
+        ("+1212555014Ⅱ", None),
         ("9" * 100_000, "US"),
     ],
 )
@@ -106,6 +113,16 @@ def test_cell_of_a_mebibyte_is_refused_unread(text: str) -> None:
     for read in (parse_listed, numbers.parse_typed):
         with pytest.raises(InvalidNumber, match="is longer than 250 characters"):
             read(text)
+
+
+@pytest.mark.parametrize("text", ["＋４９ ３０ ２３１２５０４２", "+٤٩ ٣٠ ٢٣١٢٥٠٤٢", "४९३०२३१२५०४२", "4９ ٣٠ 23125042"])
+def test_typed_digits_of_every_script_are_read(text: str) -> None:
+    for read in (numbers.parse_typed, numbers.parse_searched, numbers.parse_prefix):
+        assert read(text) == "493023125042"
+    with pytest.raises(InvalidNumber, match="must not hold"):
+        numbers.parse_typed("+49 (٠)30 23125042")
+    with pytest.raises(InvalidNumber, match="must contain only digits"):
+        numbers.parse(text)
 
 
 def test_number_with_spaces_up_to_the_bound_is_read() -> None:

@@ -196,7 +196,7 @@ def test_contacts_are_found_by_part_of_their_name(admin_client: Client) -> None:
         *(
             (url, text)
             for url in (CONTACTS, COMPLAINTS)
-            for text in ("+49 (0)30", "0493", "%", "٤٩", "4930231250429991")
+            for text in ("+49 (0)30", "0493", "%", "²49", "4930231250429991")
         ),
     ],
 )
