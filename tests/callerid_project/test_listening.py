@@ -8,6 +8,7 @@ import pytest
 import requests
 
 from callerid_project import serve as server
+from tests.raw_http import Connection, request
 from tests.servers import Unavailable, required
 from tests.service import Service
 
@@ -60,7 +61,6 @@ def test_the_server_raises_its_limit_of_open_files(serve: Callable[..., Service]
 
 def test_an_idle_connection_is_closed_after_keep_alive_s(serve: Callable[..., Service]) -> None:
     service = serve(KEEP_ALIVE_S="1")
-    with socket.create_connection(("127.0.0.1", service.port), timeout=60) as client:
-        client.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert client.recv(4096).startswith(b"HTTP/1.1 200 OK\r\n")
-        assert client.recv(4096) == b""
+    with Connection(service.port) as connection:
+        assert connection.send(request("/livez")).read().status == 200
+        assert connection.is_closed()

@@ -112,7 +112,7 @@ def test_an_error_of_one_command_keeps_the_connection(server: RedisServer, text:
         ("a proxy of its own kind refuses", "ResponseError"),
     ],
 )
-def test_after_every_other_error_reply_a_new_connection_is_opened(
+def test_every_other_error_reply_opens_a_new_connection(
     server: RedisServer, caplog: pytest.LogCaptureFixture, text: str, code: str
 ) -> None:
     first_id = execute("CLIENT", "ID")
