@@ -143,22 +143,26 @@ def test_without_a_token_the_vendor_is_not_called(
     assert "s:1" not in failed.hint
 
 
+ODD_LIFETIMES: list[Any] = [
+    *(None, "", "soon", [], {}, True, False, "1_0", "١٢", "1e3", "nan", "9" * 5_000),
+    *(0, -1, "-5", 0.001, 1e300, 10**400, float("inf"), -float("inf"), float("nan")),
+]
+
+
 @pytest.mark.parametrize(
     ("lifetime", "seconds"),
     [
         *((good, 3600) for good in (3600, 3600.0, "3600", " 3600 ", "3600.0")),
-        *((good, seconds) for good in (1, "1.5", 10**9) if (seconds := float(good))),
-        *((odd, None) for odd in (None, "", "soon", [], {}, True, False, "1_0", "١٢", "1e3", "nan", "9" * 5_000)),
-        *((odd, None) for odd in (0, -1, "-5", 0.001, 1e300, 10**400, float("inf"), -float("inf"), float("nan"))),
+        *((1, 1), ("1.5", 1.5), (10**9, 10**9)),
+        *((odd, oauth2.DEFAULT_LIFETIME_S) for odd in ODD_LIFETIMES),
     ],
 )
 def test_odd_lifetimes_count_as_missing(
-    make: Make, vendors: Vendors, tokens: Upstream, monkeypatch: Any, lifetime: Any, seconds: float | None
+    make: Make, vendors: Vendors, tokens: Upstream, monkeypatch: Any, lifetime: Any, seconds: float
 ) -> None:
     """Or every call would request a token."""
     now = [1000.0]
     monkeypatch.setattr("lookup.vendors.oauth2.time.monotonic", lambda: now[0])
-    seconds = seconds or oauth2.DEFAULT_LIFETIME_S
     tokens.behave_as(numbered(expires_in=lifetime))
     with vendor(make, vendors, tokens) as connector:
         for at, requests in ((0, 1), (seconds / 2 - 0.01, 1), (seconds, 2)):
