@@ -152,6 +152,10 @@ _form_expired = _plain_page(
     "Nothing was changed. Go back, reload the page and submit the form again. If it fails again, allow cookies for "
     "this site in your browser.",
 )
+#: Of the console, to a request that is read only for those who are logged in.
+logged_out = _plain_page(
+    403, "You are logged out", "Nothing was changed. Log in, then submit the form or upload the file again."
+)
 _csrf_failure = _handler(403, "Forbidden", _form_expired)
 _bad_request = incomplete_body = _handler(400, "Bad request", defaults.bad_request)
 

@@ -20,7 +20,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
 
-from callerid_project.errors import body_too_large, field_refused, in_admin
+from callerid_project.errors import field_refused, in_admin, logged_out
 from callerid_project.logging import REQUEST_ID, Facts, request_id
 from core import tracing
 from core.throttling import client_address
@@ -166,7 +166,7 @@ class PolicyMiddleware(CSPMiddleware):
 
 
 class BodyLimitMiddleware:
-    """Responds 413 to a body of more than MAX_BODY_BYTES for the console without a login, before the CSRF check parses
+    """Responds 403 to a body of more than MAX_BODY_BYTES for the console without a login, before the CSRF check parses
     it. What other paths are sent is shorter (asgi.py)."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -175,7 +175,7 @@ class BodyLimitMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         length = int(request.META.get("CONTENT_LENGTH") or 0)
         if in_admin(request) and length > settings.MAX_BODY_BYTES and SESSION_KEY not in request.session:
-            return body_too_large(request)
+            return logged_out(request)
         return self._get_response(request)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.browser.conformance import assert_conforms
 from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect, screenshots
+from tests.browser.watch import Watch
 from tests.service import Service
 
 pytestmark = pytest.mark.once
@@ -115,7 +116,8 @@ def test_killed_import_has_failed_and_can_be_repeated(admin_page: Page, service:
     page.locator("#id_file").set_input_files(file)
     page.get_by_role("button", name="Upload and check").click()
     checked(page)
-    assert [query.partition("&")[2] for query in sent] == [f"offset={n}" for n in (0, 0, 262_144, 524_288)]
+    offsets = [0, *range(0, file.stat().st_size, 65_536)]
+    assert [query.partition("&")[2] for query in sent] == [f"offset={n}" for n in offsets]
 
     with table_locked(service):
         page.get_by_role("button", name="Import 20,000 rows").click()
@@ -137,3 +139,23 @@ def test_killed_import_has_failed_and_can_be_repeated(admin_page: Page, service:
     page.get_by_role("button", name="Import 20,000 rows").click()
     expect(page.get_by_text("20,000 added")).to_be_visible(timeout=WAIT_MS)
     service.manage("undo_import", page.url.rstrip("/").split("/")[-2])
+
+
+def test_upload_after_a_logout_says_so(admin_page: Page, service: Service, watch: Watch, tmp_path: Path) -> None:
+    """Its parts are longer than what is read without a login."""
+    page, file = admin_page, tmp_path / "people.csv"
+    file.write_text("number,name\n".ljust(50_000))
+
+    def log_out(route: Any) -> None:
+        page.context.clear_cookies(name="sessionid")
+        route.continue_()
+
+    watch.expect_status(403)
+    page.route(re.compile("/part/"), log_out)
+    page.goto(FORM)
+    page.locator("#id_file").set_input_files(file)
+    page.get_by_role("button", name="Upload and check").click()
+    expect(page.get_by_role("alert")).to_contain_text("You were logged out", timeout=WAIT_MS)
+    page.get_by_role("alert").get_by_role("link", name="Log in").click()
+    expect(page.get_by_label("Password")).to_be_visible()
+    service.manage("shell", "-c", "from phonebook.models import ImportUpload; ImportUpload.objects.all().delete()")

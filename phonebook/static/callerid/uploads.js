@@ -10,7 +10,10 @@ const post = async (url, token, body, type) => {
     } catch {
       response = null;
     }
-    if (response?.redirected) throw new Error("You are logged out. Log in, and upload the file again.");
+    if (response?.redirected || response?.status === 403) {
+      const text = "You were logged out, or may not upload any longer. Log in, and upload the file again.";
+      throw new Error(text, { cause: "login" });
+    }
     if (response?.ok) return response.json();
     const answer = await response?.json().catch(() => null);
     if (answer?.errors) throw new Error(answer.errors.join(" "));
@@ -27,15 +30,20 @@ const prepare = (form) => {
   const bar = document.getElementById("upload-bar");
   const error = document.getElementById("upload-error");
 
-  const fail = (message) => {
-    error.textContent = message;
+  const fail = (problem) => {
+    error.textContent = problem.message;
+    if (problem.cause === "login") {
+      const link = document.createElement("a");
+      [link.href, link.textContent, link.className] = [location.href, "Log in", "underline"];
+      error.append(" ", link);
+    }
     error.hidden = false;
     bar.hidden = true;
     button.disabled = false;
   };
   const upload = async () => {
     const file = input.files[0];
-    if (!file) return fail("Choose a file.");
+    if (!file) return fail(new Error("Choose a file."));
     form.elements.file_name.value = file.name;
     form.elements.size.value = file.size;
     error.hidden = true;
@@ -55,7 +63,7 @@ const prepare = (form) => {
       }
       location.reload();
     } catch (problem) {
-      fail(problem.message);
+      fail(problem);
     }
   };
 
