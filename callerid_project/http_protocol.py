@@ -1,6 +1,6 @@
-"""uvicorn's HTTP protocol with the limits that it lacks: of headers, of what surrounds a body, and of the time for
-headers and for reading a response; with a stop that answers requests on their way, and with a refusal that costs
-little.
+"""uvicorn's HTTP protocol with the checks and limits that it lacks: of headers, of what surrounds a body, and of the
+time for headers and for reading a response; with a stop that answers requests on their way, and with a refusal that
+costs little.
 
 A proxy in front has its own limits. Without one, a client that sends a header byte by byte, or without end, or that
 does not read its response, would keep a connection and memory for ever.
@@ -131,6 +131,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(b"405 Method Not Allowed", "Method not allowed.")
         if self.parser.should_upgrade():
             return
+        self._require_http_1()
         # What has arrived may be more than the headers.
         if self._overhead > MAX_HEADER_BYTES and self._header_bytes() > MAX_HEADER_BYTES:
             self._refuse(*HEADERS_TOO_LARGE)
@@ -182,6 +183,20 @@ class LimitedProtocol(HttpToolsProtocol):
         """End the parser, and then the connection with this error."""
         self._refusal = (status, detail)
         raise RefusedInput
+
+    def _require_http_1(self) -> None:
+        """Refuse what the parser accepts and RFC 9112 does not: other versions (section 2.3), another number of Host
+        fields than one (3.2), a transfer coding in HTTP/1.0 (6.1). The host of a whole URL replaces Host (3.2.2), and
+        HTTP/1.0 has no `Expect` (RFC 9110, section 10.1.1)."""
+        version, names = self.parser.get_http_version(), [name for name, _ in self.headers]
+        fewest_hosts = {"1.0": 0, "1.1": 1}.get(version, 2)
+        if not fewest_hosts <= names.count(b"host") <= 1 or (version == "1.0" and b"transfer-encoding" in names):
+            self._refuse(*MALFORMED)
+        self.expect_100_continue &= version == "1.1"
+        scheme, is_whole, rest = self.url.partition(b"://")
+        if is_whole and scheme.isalpha():
+            others = [header for header in self.headers if header[0] != b"host"]
+            self.headers[:] = [*others, (b"host", rest.partition(b"/")[0])]
 
     def _header_bytes(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)

@@ -92,7 +92,9 @@ class PageHandler(BaseHandler):
     def _response(self, request: HttpRequest, scope: Any) -> HttpResponseBase:
         request_started.send(sender=self.__class__, scope=scope)
         response = self.get_response(request)
-        if not response.streaming:
+        if isinstance(response, HttpResponse):
+            if response.content:  # an error before Django's middleware has none, and HTTP/1.0 no chunks
+                response.headers.setdefault("Content-Length", str(len(response.content)))
             response.close()  # in the thread whose database connection it used
         return response
 

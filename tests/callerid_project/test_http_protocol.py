@@ -69,6 +69,16 @@ def refusal(connection: Connection) -> tuple[int, str]:
         b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-A: a\0b\r\n\r\n",
         b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET /livez\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello",  # HTTP/0.9 to the parser
+        b"GET /livez HTTP/0.9\r\nHost: localhost\r\n\r\n",
+        b"GET /livez HTTP/2.0\r\nHost: localhost\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-A: a\r\n b\r\n\r\n",
+        b"GET /livez HTTP/1.1\nHost: localhost\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: localhost\n\r\n",
+        b"POST /livez HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        b"POST /livez HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"GET /livez?q=\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET /?q=\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
         "GET /straße HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(),
@@ -99,6 +109,30 @@ def test_malformed_host_header_gets_400_as_json(service: Service, value: str) ->
             connection.send(f"GET {path} HTTP/1.1\r\nHost: {value}\r\n\r\n".encode("latin-1"))
             answer = connection.read()
             assert (answer.status, answer.json()) == (400, {"detail": "Bad request"})
+            assert "transfer-encoding" not in answer.headers  # HTTP/1.0 has no chunks
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("http://localhost/livez", "evil.example", 200),
+        ("http://localhost:80/livez?a=http://evil.example/", "evil.example", 200),
+        ("http://evil.example/livez", "localhost", 400),
+        ("http://localhost@evil.example/livez", "localhost", 400),
+        ("/livez?a=http://evil.example/", "localhost", 200),
+    ],
+)
+def test_host_of_a_whole_url_replaces_the_header(service: Service, target: str, host: str, status: int) -> None:
+    with Connection(service.port) as connection:
+        answer = connection.send(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()).read()
+        assert answer.status == status
+
+
+def test_http_1_0_needs_no_host_and_gets_no_100(service: Service) -> None:
+    sent = search(service).replace(b"HTTP/1.1\r\nHost: localhost\r\n", b"HTTP/1.0\r\nExpect: 100-continue\r\n")
+    with Connection(service.port) as connection:
+        assert connection.send(sent).read().status == 200
+        assert connection.is_closed()
 
 
 @pytest.mark.parametrize("line", [b"X-Short: " + b"a" * 300 + b"\r\n", b"a" * 1_000])
