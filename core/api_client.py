@@ -47,7 +47,7 @@ class Response(NamedTuple):
             data = body["data"]
             data["combined"]["source_a_available"], body["credits_remaining"]
             data["source_a"].keys(), data["source_b"].keys()
-        except (ValueError, LookupError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise Refused("The answer is not one of this API: check the URL.") from None
         return body
 

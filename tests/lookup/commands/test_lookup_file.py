@@ -260,8 +260,9 @@ def test_output_that_cannot_be_written_leaves_no_part(
     assert [path.name for path in tmp_path.glob("out.csv*")] == ["out.csv.state"]
 
 
-def test_answer_of_another_service_is_refused(run: Any, vendor: Vendor) -> None:
-    server = vendor(upstream.raw(b"<html>"))
+@pytest.mark.parametrize("body", [b"<html>", b'{"data":' * 10_000, b"9" * 5_000, b"\xff", b"[]"])
+def test_answer_of_another_service_is_refused(run: Any, vendor: Vendor, body: bytes) -> None:
+    server = vendor(upstream.raw(body))
     assert "not one of this API" in run(NUMBERS[0], "--url", server.url)[2]
 
 
