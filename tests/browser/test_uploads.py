@@ -79,7 +79,7 @@ def table_locked(service: Service) -> Iterator[None]:
             connection.execute("SELECT pg_advisory_lock(hashtext('import into phonebook_contact'))")
         else:
             path = Path(service.env["CALLERID_DATA_DIR"]) / "phonebook_contact.lock"
-            fcntl.flock(opened.enter_context(path.open("rb")), fcntl.LOCK_EX)
+            fcntl.flock(opened.enter_context(path.open("ab")), fcntl.LOCK_EX)
         yield
 
 
