@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, cast
 
 from core.text import encoding_named, storable
@@ -39,20 +39,16 @@ class _LimitedStream(io.BufferedIOBase):
 class TextFile:
     """`name`: as the operator typed it, without what is no Unicode. `lines` can be read once. They have no NUL, and no
     lone surrogate but U+DC80 to U+DCFF: bytes that could not be decoded (PEP 383). `first_line`: the first that is not
-    blank."""
+    blank; those before it are empty in `lines`."""
 
     def __init__(self, name: str, text: io.TextIOWrapper) -> None:
         self.name = name
         #: A hash of the lines read so far, for this process.
         self.digest = 0
         lines = self._read(text)
-        begin: list[str] = []
-        for line in lines:
-            begin.append(line)
-            if line.strip():
-                break
-        self.first_line = begin[-1].strip() if begin else ""
-        self.lines = chain(begin, lines)
+        blank, first = next(((n, line) for n, line in enumerate(lines) if line.strip()), (0, ""))
+        self.first_line = first.strip()
+        self.lines = chain(repeat("\n", blank), filter(None, [first]), lines)
 
     def _read(self, text: io.TextIOWrapper) -> Iterator[str]:
         with _decoding_errors():

@@ -5,6 +5,7 @@ import io
 import os
 import random
 import threading
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from encodings.aliases import aliases
@@ -43,6 +44,22 @@ def test_text_is_the_same_in_every_encoding(tmp_path: Path, raw: bytes) -> None:
     path = tmp_path / "named without an ending"
     path.write_bytes(raw)
     assert read(path) == TEXT
+
+
+def test_blank_lines_before_the_header_are_not_kept() -> None:
+    content = io.BytesIO(b" \n" * 300_000 + TEXT.encode())
+    tracemalloc.start()
+    try:
+        with files.open_text("blank.csv", content=content) as file:
+            assert file.first_line == "number,name"
+            lines = sum(1 for _ in file.lines)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert lines == 300_002
+    assert peak < 2**20
+    with files.open_text("blank.csv", content=io.BytesIO(b" \n" * 3)) as file:
+        assert (file.first_line, list(file.lines)) == ("", [])
 
 
 def test_bytes_that_are_not_utf8_are_read_with_an_encoding(tmp_path: Path) -> None:
@@ -153,7 +170,7 @@ def test_first_line_is_known_and_read_again(tmp_path: Path, blank: str, first: s
     text = blank + TEXT if first else ""
     path.write_text(text, encoding="utf-8")
     with files.open_text(str(path)) as file:
-        assert (file.first_line, "".join(file.lines)) == (first, text)
+        assert (file.first_line, "".join(file.lines)) == (first, text.replace("  ", ""))
 
 
 def test_standard_input_is_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
