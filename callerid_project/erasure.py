@@ -38,6 +38,8 @@ def erase(numbers: Iterable[str], *, block: bool = False) -> dict[str, int | boo
     deleted = _delete(numbers, block=block)
     return {
         **deleted,
+        # After the uploads, of which none can become a look-up any more.
+        "file_lookup_rows": file_lookups.erase(numbers),
         "subjects": drop_unused_subjects() if deleted["complaint_days"] or deleted["import_changes"] else 0,
         "admin_entries": _erase_from_history(frozenset(numbers)),
         **_erase_from_ledger(numbers),
@@ -61,8 +63,7 @@ def _delete(numbers: Sequence[str], *, block: bool) -> dict[str, int]:
             name: model._default_manager.filter(number__in=map(int, numbers)).delete()[0]
             for name, model in known.items()
         }
-        files = {"uploads": uploads.discard_all(), "file_lookup_rows": file_lookups.erase(numbers)}
-        return deleted | files | batches.erase(numbers)
+        return deleted | {"uploads": uploads.discard_all()} | batches.erase(numbers)
 
 
 def _erase_from_ledger(numbers: Sequence[str]) -> dict[str, int]:

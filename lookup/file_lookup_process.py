@@ -9,7 +9,6 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-import msgspec
 from django.contrib.auth.models import User
 from django.db import Error
 from django.utils import timezone
@@ -17,6 +16,7 @@ from django.utils import timezone
 from accounts import tokens
 from accounts.models import ApiToken
 from core import addresses, api_client, http
+from lookup import file_lookups
 from lookup.file_lookups import PERMISSIONS, State, unanswered
 from lookup.models import FileLookup
 from lookup.number_file import result_of
@@ -48,9 +48,7 @@ def _search(lookup: FileLookup) -> str:
     """Returns why it stopped early, if it did."""
 
     def keep(number: str, body: dict[str, Any] | None) -> None:
-        result = result_of(number, body)
-        values = {"outcome": result.outcome, "result": msgspec.to_builtins(result)}
-        lookup.rows.filter(number=int(number)).update(**values)
+        file_lookups.keep(lookup, int(number), result_of(number, body))
 
     def jwt() -> str:
         user = User.objects.filter(pk=lookup.started_by_id or 0).first()

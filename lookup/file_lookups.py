@@ -3,11 +3,13 @@ process of their own (file_lookup_process). Every step is one guarded UPDATE of 
 takes it.
 """
 
-from collections.abc import Collection, Iterator
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from itertools import islice
+from operator import attrgetter, itemgetter
 from typing import Any
 from uuid import uuid4
 
@@ -17,12 +19,12 @@ from django.db.models import Q, QuerySet, Sum
 from django.utils import timezone
 
 from accounts.models import ApiToken, CreditEntry
-from core import background_process, history
+from core import background_process, batches, history
 from core.commands import command_line
 from core.csv_cells import in_parts
-from core.retention import PRUNE_ROWS, delete_in_batches
+from core.db import yield_to_writers
 from lookup.models import FileLookup, FileLookupRow
-from lookup.number_file import COLUMNS, Record, Result, cells_of, open_numbers
+from lookup.number_file import COLUMNS, UNANSWERED, Record, Result, cells_of, open_numbers
 from phonebook.imports import uploads
 from phonebook.imports.readers.base import UnreadableFile
 from phonebook.models import ImportUpload
@@ -34,11 +36,17 @@ PERMISSIONS = ("lookup.add_filelookup", "accounts.view_apitoken")
 MAX_ROWS = 100_000
 #: Rows times columns: of the output, whose rows have all columns.
 MAX_CELLS = 20_000_000
+#: Of the rows of all look-ups.
+MAX_STORED_BYTES = 2 * 2**30
 #: How long file and results are kept after the last step.
 KEPT = timedelta(days=7)
-#: Rows that are read or written at once, each of at most csv_rows.MAX_RECORD characters.
-_BATCH = 50
+#: Of rows that are read, written or deleted at once: while that happens, no other process writes to SQLite, and a slow
+#: download holds them in memory. (One row may be larger.)
+_BATCH_ROWS, _BATCH_BYTES = 500, 256 * 1024
+#: Of a row without its cells.
+_ROW_BYTES = 200
 State = FileLookup.State
+_USE_COMMAND = f"use {command_line('lookup_file')}"
 
 
 class WrongState(ValueError):
@@ -50,31 +58,47 @@ def receive(upload: ImportUpload, opening: dict[str, Any]) -> Iterator[None]:
     """Take the file of an upload over, which is complete at the end of the block, unless the upload was deleted
     meanwhile, also by an erasure of numbers. Raises UnreadableFile."""
     chosen = {name: upload.options.get(name) for name in ("column", "region")}
+    if waiting(upload.user):
+        raise UnreadableFile("another file of yours is ready: start or discard it first")
     with open_numbers(upload.file_name, **chosen, **opening) as file:
-        made = FileLookup(user=upload.user, file_name=upload.file_name)
+        made = FileLookup(user=upload.user, file_name=upload.file_name, size=0)
         made.columns, made.delimiter = file.columns, file.delimiter
         made.save()
         here = FileLookup.objects.filter(pk=made.pk)
         most = min(MAX_ROWS, MAX_CELLS // len(file.columns))
         rows = (_row(made, record) for record in islice(file.records, most))
         try:
-            while batch := list(islice(rows, _BATCH)):
+            for batch in _batches(rows, attrgetter("size")):
+                made.size += sum(row.size for row in batch)
+                here.update(seen_at=timezone.now(), size=made.size)
+                if _stored_bytes() > MAX_STORED_BYTES:
+                    raise UnreadableFile(f"there is no space for it: discard other files, or {_USE_COMMAND}")
                 FileLookupRow.objects.bulk_create(batch)
-                here.update(seen_at=timezone.now())
+                yield_to_writers()
             if next(file.records, None) is not None:
-                raise UnreadableFile(f"the file has more than {most:,} rows: use {command_line('lookup_file')}")
+                raise UnreadableFile(f"the file has more than {most:,} rows: {_USE_COMMAND}")
             yield
             with transaction.atomic():
                 if not uploads.discard(upload) or not here.update(state=State.READY, seen_at=timezone.now()):
                     raise UnreadableFile("it was discarded meanwhile")
         except BaseException:
-            here.delete()
+            _delete(here)
             raise
+
+
+def waiting(user: Any) -> FileLookup | None:
+    """The user's file that is to be started or discarded before the next one is received."""
+    return FileLookup.objects.filter(user=user.pk, state=State.READY).first()
+
+
+def _stored_bytes() -> int:
+    return FileLookup.objects.aggregate(total=Sum("size"))["total"] or 0
 
 
 def _row(made: FileLookup, record: Record) -> FileLookupRow:
     number = int(record.number) if record.number else None
     values = {"line": record.line, "cells": record.cells, "number": number, "problem": record.problem}
+    values["size"] = _ROW_BYTES + len(json.dumps(record.cells))
     return FileLookupRow(lookup=made, **values, outcome="pending" if number else "invalid")
 
 
@@ -105,18 +129,58 @@ def _delete(which: QuerySet) -> int:
     """Delete those that do not run, their rows in short transactions. Returns how many."""
     deleted = 0
     for pk in list(which.values_list("pk", flat=True)):
-        # It cannot be started any more; end_killed deletes what an interruption leaves.
+        # It cannot be started any more; `prune` deletes what an interruption leaves.
         idle = which.filter(~Q(state=State.RUNNING), pk=pk)
         if idle.update(state=State.CHECKING, seen_at=timezone.now()):
-            delete_in_batches(FileLookupRow.objects.filter(lookup=pk).order_by("line"), PRUNE_ROWS)
+            _delete_rows(_parts_of_file(pk))
             FileLookup.objects.filter(pk=pk).delete()
             deleted += 1
     return deleted
 
 
+def _delete_rows(parts: Iterable[QuerySet]) -> int:
+    """Delete each part in a short transaction. Returns how many rows there were."""
+    deleted = 0
+    for part in parts:
+        deleted += part.delete()[0]
+        yield_to_writers()
+    return deleted
+
+
+def keep(lookup: FileLookup, number: int, result: Result) -> None:
+    """Store what was found about a number that was unanswered."""
+    values = {"outcome": result.outcome, "result": msgspec.to_builtins(result)}
+    for part in _parts_with_numbers(lookup.rows.filter(number=number, outcome__in=UNANSWERED)):
+        part.update(**values)
+        yield_to_writers()
+
+
+def _batches(rows: Iterable[Any], size_of: Callable[[Any], int]) -> Iterator[list[Any]]:
+    return batches.by_size(rows, size_of, max_items=_BATCH_ROWS, max_size=_BATCH_BYTES)
+
+
+def _parts(rows: QuerySet, sizes: Iterable[tuple[int, int]]) -> Iterator[QuerySet]:
+    """`rows`, of one look-up, as many at once as may be read or written. `sizes`: line and size of each."""
+    for batch in _batches(sizes, itemgetter(1)):
+        yield rows.filter(line__in=[line for line, _ in batch])
+
+
+def _parts_of_file(lookup: int) -> Iterator[QuerySet]:
+    """All rows, from the first line on."""
+    rows, last = FileLookupRow.objects.filter(lookup=lookup), 0
+    while sizes := list(rows.filter(line__gt=last).order_by("line").values_list("line", "size")[:_BATCH_ROWS]):
+        yield from _parts(rows, sizes)
+        last = sizes[-1][0]
+
+
+def _parts_with_numbers(rows: QuerySet) -> Iterator[QuerySet]:
+    """Of rows that the index of numbers finds, which are few. (By their lines, SQLite would read the whole file.)"""
+    return _parts(rows, list(rows.values_list("line", "size")))
+
+
 def unanswered(lookup: FileLookup) -> QuerySet:
     """The numbers to search, each once."""
-    rows = lookup.rows.filter(outcome__in=("pending", "failed"))
+    rows = lookup.rows.filter(outcome__in=UNANSWERED)
     return rows.order_by("number").values_list("number", flat=True).distinct()
 
 
@@ -134,11 +198,9 @@ def csv_lines(lookup: FileLookup) -> Iterator[str]:
 
 def _output(lookup: FileLookup) -> Iterator[list[str]]:
     yield [*lookup.columns, *COLUMNS]
-    line = 0
-    while found := list(lookup.rows.filter(line__gt=line).order_by("line")[:_BATCH]):
-        for row in found:
+    for part in _parts_of_file(lookup.pk):
+        for row in part.order_by("line"):
             yield cells_of(row.cells, len(lookup.columns), result(row))
-        line = found[-1].line
 
 
 def result(row: FileLookupRow) -> Result:
@@ -153,19 +215,24 @@ def record(lookup: FileLookup, user: Any, message: str, *, target: ApiToken | No
 
 def end_killed() -> None:
     """Look-ups whose process was killed have stopped."""
-    working, before = (State.RUNNING, State.CHECKING), timezone.now() - uploads.HEARTBEAT_TIMEOUT
-    killed = FileLookup.objects.filter(state__in=working, seen_at__lt=before)
+    killed = FileLookup.objects.filter(state=State.RUNNING, seen_at__lt=timezone.now() - uploads.HEARTBEAT_TIMEOUT)
     if killed.exists():  # a progress bar asks every 2 s
-        killed.filter(state=State.RUNNING).update(state=State.STOPPED, error="Interrupted.")
-        killed.filter(state=State.CHECKING).delete()
+        killed.update(state=State.STOPPED, error="Interrupted.")
+
+
+def incomplete() -> Q:
+    """Those whose check or deletion was killed: nobody sees them, and `prune` deletes them."""
+    return Q(state=State.CHECKING, seen_at__lt=timezone.now() - uploads.HEARTBEAT_TIMEOUT)
 
 
 def prune() -> int:
-    """Delete those that ended, or were uploaded, before KEPT. Returns how many."""
+    """Delete those that ended, or were uploaded, before KEPT, and incomplete ones. Returns how many."""
     end_killed()
-    return _delete(FileLookup.objects.filter(seen_at__lt=timezone.now() - KEPT))
+    return _delete(FileLookup.objects.filter(Q(seen_at__lt=timezone.now() - KEPT) | incomplete()))
 
 
 def erase(erased: Collection[str]) -> int:
-    """Delete the rows with these numbers. Returns how many."""
-    return FileLookupRow.objects.filter(number__in=map(int, erased)).delete()[0]
+    """Delete the rows with these numbers, outside a transaction. Returns how many."""
+    rows = FileLookupRow.objects.filter(number__in=list(map(int, erased)))
+    lookups = list(rows.values_list("lookup", flat=True).distinct())
+    return sum(_delete_rows(_parts_with_numbers(rows.filter(lookup=pk))) for pk in lookups)

@@ -60,6 +60,7 @@ class FileLookup(models.Model):
     file_name = models.CharField(max_length=255)
     columns = models.JSONField(default=list)
     delimiter = models.CharField(max_length=1)
+    size = models.PositiveBigIntegerField(db_default=0, help_text="Bytes of its rows.")
     created_at = models.DateTimeField(default=timezone.now)
     seen_at = models.DateTimeField(default=timezone.now, help_text="When its process was last known to run.")
     run = models.CharField(max_length=32, blank=True, help_text="Identifies its process.")
@@ -82,7 +83,7 @@ class FileLookup(models.Model):
     @cached_property
     def figures(self) -> Counter[str]:
         """How many rows have each outcome. Read once."""
-        return Counter(dict(self.rows.values_list("outcome").annotate(models.Count("pk"))))
+        return Counter(dict(self.rows.values_list("outcome").annotate(count=models.Count("*"))))
 
 
 class FileLookupRow(models.Model):
@@ -95,8 +96,14 @@ class FileLookupRow(models.Model):
     problem = models.CharField(max_length=200, blank=True)
     outcome = models.CharField(max_length=16, default="pending", help_text="One of number_file.OUTCOMES.")
     result = models.JSONField(default=dict, help_text="The number_file.Result of an answer.")
+    # Of the rows of earlier versions as many as many have.
+    size = models.PositiveIntegerField(db_default=1024, help_text="Bytes that it takes in the database, about.")
 
     class Meta:
         default_permissions = ()
         constraints = [models.UniqueConstraint(fields=["lookup", "line"], name="filelookuprow_line")]
-        indexes = [models.Index(fields=["number", "lookup"], name="filelookuprow_number")]
+        indexes = [
+            models.Index(fields=["number", "lookup"], name="filelookuprow_number"),
+            # What pages count and the search updates is found without the rows, of which some have 256 KiB.
+            models.Index(fields=["lookup", "outcome", "number", "line", "size"], name="filelookuprow_outcome"),
+        ]

@@ -46,7 +46,8 @@ def result_of(number: str, body: Mapping[str, Any] | None) -> Result:
 
 COLUMNS = Result.__struct_fields__
 ANSWERED = ("found", "not_found")
-OUTCOMES = (*ANSWERED, "invalid", "failed", "pending")
+UNANSWERED = ("failed", "pending")
+OUTCOMES = (*ANSWERED, "invalid", *UNANSWERED)
 INVALID = Result(outcome="invalid")
 
 

@@ -35,14 +35,14 @@ from core.cells import change_link, column, html_link, page_url
 from core.commands import command_line
 from lookup import file_lookups
 from lookup.models import FileLookup
-from lookup.number_file import ANSWERED, least_duration
+from lookup.number_file import ANSWERED, UNANSWERED, least_duration
 from phonebook.admin.uploads import RegionField, UploadAdmin, UploadForm
 from phonebook.models import ImportUpload
 
 State = FileLookup.State
 MAX_PROBLEMS = 50
 PERMISSION, VIEW_TOKEN = file_lookups.PERMISSIONS
-_OUTCOMES = (*ANSWERED, "failed", "pending", "invalid")
+_OUTCOMES = (*ANSWERED, *UNANSWERED, "invalid")
 _LABELS = {"Running": "info", "Stopped": "warning", "Done": "success"}
 
 
@@ -121,7 +121,8 @@ def _time(due: int, limit: int, window_s: int) -> str:
 
 
 def _problems(lookup: FileLookup) -> str:
-    found = lookup.rows.exclude(problem="").order_by("line").values_list("line", "problem")[:MAX_PROBLEMS]
+    invalid = lookup.rows.filter(outcome="invalid", number=None)
+    found = invalid.order_by("line").values_list("line", "problem")[:MAX_PROBLEMS]
     return format_html("<ul>{}</ul>", format_html_join("", "<li>Line {}: {}</li>", found)) if found else "-"
 
 
@@ -192,7 +193,8 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         if not hasattr(request, "ended_killed"):  # once for a page
             file_lookups.end_killed()
             request.ended_killed = True  # type: ignore[attr-defined]
-        return super().get_queryset(request).defer("columns")  # thousands, which only the output shows
+        # The output alone shows the columns, which may be thousands.
+        return super().get_queryset(request).exclude(file_lookups.incomplete()).defer("columns")
 
     def page_context(self, request: HttpRequest, obj: FileLookup) -> dict[str, Any]:
         context: dict[str, Any] = {"title": obj.file_name, "subtitle": None}
@@ -223,7 +225,7 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
 
     def next_url(self, request: HttpRequest, upload: ImportUpload | None) -> str | None:
         """A file that was uploaded is started or discarded before the next one is uploaded."""
-        waiting = FileLookup.objects.filter(user=request.user.pk, state=State.READY).first()
+        waiting = file_lookups.waiting(request.user)
         if waiting is None:
             return None
         text = "This file is ready. Start the search, or discard the file before you upload another one."

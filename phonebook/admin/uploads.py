@@ -208,7 +208,7 @@ class UploadAdmin(ConsoleAdmin):
         raise NotImplementedError
 
     def next_url(self, request: HttpRequest, upload: ImportUpload | None) -> str | None:
-        """The page of what became of the user's file, if that must be seen first."""
+        """The page of what became of the user's file, or of an earlier one, if that must be seen first."""
         raise NotImplementedError
 
     def has_upload_permission(self, request: HttpRequest) -> bool:
@@ -264,6 +264,8 @@ class UploadAdmin(ConsoleAdmin):
         options = {name: value for name, value in form.cleaned_data.items() if value and name not in form.FILE}
         file = {name: form.cleaned_data[name] for name in form.FILE}
         try:
+            if self.next_url(request, None):
+                raise UploadRefused("You have a file that waits. Reload the page.")
             upload = uploads.begin(user=cast(User, request.user), kind=kind, options=options, **file)
         except UploadRefused as error:
             return JsonResponse({"errors": [str(error)]}, status=409)

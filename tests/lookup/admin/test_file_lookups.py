@@ -15,8 +15,10 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission, User
 from django.core.management import CommandError, call_command
-from django.db import transaction
+from django.db import connection, transaction
+from django.db.models import Count
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts import tokens
@@ -25,7 +27,7 @@ from callerid_project.erasure import erase
 from core import api_client, background_process, csv_cells, http
 from lookup import file_lookup_process, file_lookups
 from lookup.models import FileLookup, FileLookupRow
-from lookup.number_file import COLUMNS
+from lookup.number_file import COLUMNS, result_of
 from phonebook.imports import uploads
 from phonebook.models import ImportUpload
 from tests.console_pages import words
@@ -215,11 +217,61 @@ def test_killed_process_is_shown_as_stopped(operator: Client, lookup: FileLookup
     assert "Interrupted." in operator.get(f"{LIST}{lookup.pk}/change/").text
 
 
+def test_killed_check_is_hidden_until_prune_deletes_it(operator: Client, lookup: FileLookup) -> None:
+    """Its rows may be too many for the time limit of a page."""
+    FileLookup.objects.update(state="checking")
+    assert "numbers.csv" in operator.get(LIST).text
+    FileLookup.objects.update(seen_at=timezone.now() - uploads.HEARTBEAT_TIMEOUT * 2)
+    assert "numbers.csv" not in operator.get(LIST).text
+    assert FileLookupRow.objects.count() == 4
+    assert file_lookups.prune() == 1
+    assert not FileLookupRow.objects.exists()
+
+
+def statements(captured: CaptureQueriesContext, begin: str) -> int:
+    return sum(query["sql"].startswith(f'{begin} "lookup_filelookuprow"') for query in captured)
+
+
+def test_wide_rows_are_read_and_written_one_by_one(lookup: FileLookup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row may have 256 KiB. While one statement writes, nobody else writes to SQLite."""
+    monkeypatch.setattr(file_lookups, "_BATCH_BYTES", max(lookup.rows.values_list("size", flat=True)))
+    with CaptureQueriesContext(connection) as captured:
+        file_lookups.keep(lookup, 12125550100, result_of("12125550100", None))
+    assert statements(captured, "UPDATE") == 2
+    assert lookup.rows.filter(outcome="failed").count() == 2
+    with CaptureQueriesContext(connection) as captured:
+        assert len("".join(file_lookups.csv_lines(lookup)).splitlines()) == 5
+    assert sum('"cells"' in query["sql"] for query in captured) == 4
+    with CaptureQueriesContext(connection) as captured:
+        assert file_lookups.erase(["12125550100", "12125550101"]) == 3
+    assert statements(captured, "DELETE FROM") == 3
+    with CaptureQueriesContext(connection) as captured:
+        file_lookups.discard(lookup)
+    assert statements(captured, "DELETE FROM") >= 1
+    assert not FileLookupRow.objects.exists()
+
+
+def test_wide_rows_are_stored_one_by_one(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_lookups, "_BATCH_BYTES", 600)
+    with CaptureQueriesContext(connection) as captured:
+        lookup = received(b"number,text\n" + b"12125550100,%b\n" % (b"x" * 300) * 4)
+    assert statements(captured, "INSERT INTO") == 4
+    assert lookup.size == sum(lookup.rows.values_list("size", flat=True)) > 1_200
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL stores what is long apart")
+def test_pages_count_rows_without_reading_them(lookup: FileLookup) -> None:
+    outcomes = lookup.rows.values_list("outcome").annotate(count=Count("*"))
+    of_number = lookup.rows.filter(number=1, outcome="pending").values_list("line", "size")
+    for query in (outcomes, file_lookups.unanswered(lookup), of_number):
+        assert "COVERING INDEX filelookuprow_outcome" in query.explain()
+
+
 def test_prune_deletes_files_after_a_week(lookup: FileLookup, monkeypatch: pytest.MonkeyPatch) -> None:
     FileLookup.objects.update(seen_at=timezone.now() - file_lookups.KEPT + timedelta(minutes=1))
     assert file_lookups.prune() == 0
     FileLookup.objects.update(seen_at=timezone.now() - file_lookups.KEPT)
-    monkeypatch.setattr(file_lookups, "PRUNE_ROWS", 3)  # of 4
+    monkeypatch.setattr(file_lookups, "_BATCH_ROWS", 3)  # of 4
     assert file_lookups.prune() == 1
     assert not FileLookupRow.objects.exists()
 
@@ -240,6 +292,28 @@ def test_file_with_too_many_cells_is_refused(operator: Client, monkeypatch: pyte
     with pytest.raises(CommandError, match="UnreadableFile"):
         received(b"number,called\n" + b"12125550100\n" * 4)
     assert "more than 3 rows" in ImportUpload.objects.get().error
+
+
+def test_second_file_is_refused_while_one_is_ready(operator: Client, lookup: FileLookup) -> None:
+    response = begin(operator)
+    assert (response.status_code, response.json()) == (
+        409,
+        {"errors": ["You have a file that waits. Reload the page."]},
+    )
+    assert not ImportUpload.objects.exists()
+    with pytest.raises(CommandError, match="UnreadableFile"):
+        received(CSV.replace(b"caller", b"number"))
+    assert "another file of yours is ready" in ImportUpload.objects.get().error
+    assert FileLookup.objects.get() == lookup
+
+
+def test_files_that_need_too_much_space_are_refused(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    FileLookup.objects.create(user=User.objects.create_user("eve"), size=1_000)
+    monkeypatch.setattr(file_lookups, "MAX_STORED_BYTES", 1_100)
+    with pytest.raises(CommandError, match="UnreadableFile"):
+        received(CSV.replace(b"caller", b"number"))
+    assert "there is no space for it: discard other files, or use " in ImportUpload.objects.get().error
+    assert not FileLookupRow.objects.exists()
 
 
 @pytest.mark.parametrize("columns", [16_385, 100_000])
@@ -280,7 +354,7 @@ def receive_with(monkeypatch: pytest.MonkeyPatch, acts: Mapping[int, Callable[[]
         acts.get(len(rows), lambda: None)()
         return real(*arguments)
 
-    monkeypatch.setattr(file_lookups, "_BATCH", 1)
+    monkeypatch.setattr(file_lookups, "_BATCH_ROWS", 1)
     monkeypatch.setattr(file_lookups, "_row", row)
     call_command("process_import", str(ImportUpload.objects.get().pk))
 
