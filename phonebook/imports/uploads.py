@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, Sum
 from django.utils import timezone
 
 from core import background_process
@@ -21,6 +21,8 @@ from phonebook.imports import CHECKS, batches
 from phonebook.models import ImportBatch, ImportPart, ImportUpload
 
 MAX_BYTES = 20 * 2**20
+#: Of the files of all users.
+MAX_STORED_BYTES = 20 * MAX_BYTES
 #: Of every part but the last: a slow connection sends it within BODY_TIMEOUT_S.
 PART_BYTES = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 #: A process whose heartbeat is older than this counts as killed.
@@ -46,6 +48,9 @@ def begin(*, user: User, kind: str, file_name: str, size: int, options: dict[str
         if waiting is not None and (waiting.kind in CHECKS) is not (kind in CHECKS):
             raise UploadRefused(_WAITS_TO_BE_TAKEN_OVER if waiting.kind in CHECKS else _WAITS_TO_BE_IMPORTED)
         _delete(Q(user=user) & ~Q(state=State.IMPORTING))
+        stored = ImportUpload.objects.exclude(state=State.FAILED).aggregate(total=Sum("size"))["total"] or 0
+        if stored + size > MAX_STORED_BYTES:
+            raise UploadRefused("Too many files are waiting to be imported. Try again later, or use the command.")
         try:
             with transaction.atomic():
                 return ImportUpload.objects.create(

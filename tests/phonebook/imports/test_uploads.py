@@ -194,6 +194,18 @@ def test_no_upload_begins_while_one_is_imported() -> None:
     assert begin(3).received == 0
 
 
+@pytest.mark.django_db
+def test_files_of_all_users_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The declared sizes count: no more is received."""
+    monkeypatch.setattr(uploads, "MAX_STORED_BYTES", 10)
+    begin(6)
+    assert begin(10).size == 10  # in place of the first one
+    with pytest.raises(UploadRefused, match="Too many files are waiting"):
+        begin(1, by="eve")
+    ImportUpload.objects.update(state=State.FAILED)  # its parts are deleted
+    assert begin(1, by="eve").size == 1
+
+
 @pytest.mark.django_db(transaction=True)
 def test_uploads_that_begin_at_once_leave_one_waiting() -> None:
     User.objects.create_user("olga")
