@@ -3,14 +3,16 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from threading import Thread
 
 from django.conf import settings
+from django.db import connections
 
 
-def start(command: str, *arguments: str) -> None:
+def start(command: str, *arguments: str, on_end: Callable[[], object] = lambda: None) -> None:
     """Run a command of manage.py. A thread would take time of the interpreter from searches; the session of its own
-    keeps Ctrl-C from it."""
+    keeps Ctrl-C from it. `on_end` is called in a thread."""
     # A command has not the limits of a process that serves.
     environment = {name: value for name, value in os.environ.items() if name != "CALLERID_SERVING"}
     process = subprocess.Popen(
@@ -20,4 +22,12 @@ def start(command: str, *arguments: str) -> None:
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-    Thread(target=process.wait, name=f"{command} {arguments[0]}", daemon=True).start()  # leaves no zombie
+
+    def wait() -> None:
+        process.wait()  # leaves no zombie
+        try:
+            on_end()
+        finally:
+            connections.close_all()
+
+    Thread(target=wait, name=f"{command} {arguments[0]}", daemon=True).start()

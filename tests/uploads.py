@@ -6,7 +6,7 @@ _STEP = """
 from django.contrib.auth.models import User
 from phonebook.imports import uploads
 from phonebook.models import ImportBatch, ImportUpload
-uploads._run_process = lambda batch_id: None
+uploads.run_waiting = lambda: None
 {step}
 """
 _UPLOAD = """

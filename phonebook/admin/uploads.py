@@ -237,6 +237,7 @@ class UploadAdmin(ConsoleAdmin):
         if request.method == "POST":
             return self._begin(request, kind)
         uploads.end_killed()
+        uploads.run_waiting()
         upload = self._own(request)
         if url := self.next_url(request, upload):
             return redirect(url)
@@ -303,6 +304,7 @@ class UploadAdmin(ConsoleAdmin):
 
     def progress(self, request: HttpRequest) -> HttpResponse:
         uploads.end_killed()
+        uploads.run_waiting()
         return JsonResponse(progress(self._own(request)))
 
     def step(self, request: HttpRequest) -> HttpResponse:

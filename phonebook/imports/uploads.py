@@ -6,14 +6,16 @@ Every step is one guarded UPDATE of the upload's state: of two requests at once,
 database, so that any host can receive a part of it and run its process, and is deleted when the import ends.
 """
 
-from datetime import timedelta
+import threading
+from collections import Counter
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q, Sum
+from django.db.models import F, Q, QuerySet, Sum
 from django.utils import timezone
 
 from core import background_process
@@ -29,6 +31,13 @@ PART_BYTES = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 HEARTBEAT_TIMEOUT = timedelta(seconds=60)
 #: How long a file is kept that nobody imports.
 KEPT = timedelta(days=1)
+#: Of the processes that this one has started, each of some 100 MB: in total, and of those that check. One import at a
+#: time is into one table: another would wait for it.
+MAX_PROCESSES, MAX_CHECKS = 3, 2
+
+#: The uploads whose process this one has started: `checking`, or the kind of the import.
+_running: dict[int, str] = {}
+_starting = threading.Lock()
 
 State = ImportUpload.State
 _WAITS_TO_BE_IMPORTED = "You have a file waiting under Imports: import or discard it first."
@@ -107,32 +116,65 @@ def prune() -> int:
 
 def end_killed() -> None:
     """Checks and imports whose process was killed have failed."""
-    killed = Q(state__in=(State.CHECKING, State.IMPORTING), seen_at__lt=timezone.now() - HEARTBEAT_TIMEOUT)
-    if ImportUpload.objects.filter(killed).exists():  # a progress bar asks every 2 s
-        checking = ImportUpload.objects.filter(killed, state=State.CHECKING)
-        checking.update(state=State.FAILED, error=batches.INTERRUPTED)
-        _delete(killed & Q(state=State.IMPORTING))
+    now = timezone.now()
+    killed = Q(seen_at__lt=now - HEARTBEAT_TIMEOUT, done__isnull=False) | Q(seen_at__lt=now - KEPT)
+    checks = ImportUpload.objects.filter(killed, state=State.CHECKING)
+    for pk in list(checks.values_list("pk", flat=True)):
+        if checks.filter(pk=pk).update(state=State.FAILED, error=batches.INTERRUPTED):
+            ImportPart.objects.filter(upload=pk).delete()
+    _delete(killed & Q(state=State.IMPORTING))
 
 
 def _delete(which: Q) -> int:
-    """Delete uploads. A process whose upload is deleted stops at its next heartbeat, or before it writes, because its
-    import has failed. Returns how many."""
-    with transaction.atomic():
-        found = list(ImportUpload.objects.select_for_update().filter(which).values_list("pk", "batch"))
-        ImportUpload.objects.filter(pk__in=[pk for pk, _ in found]).delete()
-        running = ImportBatch.objects.filter(pk__in=[batch for _, batch in found], state=ImportBatch.State.RUNNING)
-        running.update(**batches.failed_values(batches.INTERRUPTED))
-    return len(found)
+    """Delete uploads, each in a transaction. A process whose upload is deleted stops at its next heartbeat, or before
+    it writes, because its import has failed. Returns how many."""
+    return sum(_delete_one(which, pk) for pk in list(ImportUpload.objects.filter(which).values_list("pk", flat=True)))
 
 
-def _start(upload: ImportUpload, before: str, after: str) -> bool:
-    """Start a process for the upload, unless its state is not `before`."""
-    started: dict[str, Any] = {"state": after, "seen_at": timezone.now(), "done": None, "total": None, "step": ""}
-    if not ImportUpload.objects.filter(pk=upload.pk, state=before).update(**started):
+@transaction.atomic
+def _delete_one(which: Q, pk: int) -> bool:
+    upload = ImportUpload.objects.select_for_update().filter(which, pk=pk).first()
+    if upload is None:
         return False
-    transaction.on_commit(partial(_run_process, upload.pk))
+    running = ImportBatch.objects.filter(upload=upload, state=ImportBatch.State.RUNNING)
+    running.update(**batches.failed_values(batches.INTERRUPTED))
+    upload.delete()
     return True
 
 
-def _run_process(upload_id: int) -> None:
-    background_process.start("process_import", str(upload_id))
+def _start(upload: ImportUpload, before: str, after: str) -> bool:
+    """Let a process begin with the upload, unless its state is not `before`."""
+    started: dict[str, Any] = {"state": after, "seen_at": timezone.now(), "done": None, "total": None, "step": ""}
+    if not ImportUpload.objects.filter(pk=upload.pk, state=before).update(**started):
+        return False
+    transaction.on_commit(run_waiting)
+    return True
+
+
+def waiting() -> QuerySet:
+    """Uploads with which no process has begun, the oldest first."""
+    return ImportUpload.objects.filter(state__in=(State.CHECKING, State.IMPORTING), done=None).order_by("seen_at", "pk")
+
+
+def run_waiting() -> None:
+    """Start processes for waiting uploads, as far as this process may have more. The pages of an upload call this too:
+    the process that it waited for may have been restarted."""
+    with _starting:
+        for pk, state, kind, seen_at in (
+            waiting().exclude(pk__in=_running).values_list("pk", "state", "kind", "seen_at")
+        ):
+            process_kind = state if state == State.CHECKING else kind
+            most = MAX_CHECKS if state == State.CHECKING else 1
+            if len(_running) < MAX_PROCESSES and Counter(_running.values())[process_kind] < most:
+                background_process.start("process_import", str(pk), on_end=partial(_ended, pk, seen_at))
+                _running[pk] = process_kind
+
+
+def _ended(pk: int, seen_at: datetime) -> None:
+    """A process has ended. If it has not begun with its upload, it counts as killed: it would end like this again."""
+    with _starting:
+        del _running[pk]
+    unknown = timezone.now() - KEPT - HEARTBEAT_TIMEOUT
+    if waiting().filter(pk=pk, seen_at=seen_at).update(seen_at=unknown):
+        end_killed()
+    run_waiting()

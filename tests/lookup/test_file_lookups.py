@@ -20,9 +20,8 @@ KNOWS = {"SOURCE_A": "tests.connectors.Knows", "SOURCE_B": "tests.connectors.Kno
 NUMBERS = [f"12125550{n}" for n in range(100, 200)]
 _UPLOAD = """
 from django.contrib.auth.models import User
-from core import background_process
 from phonebook.imports import uploads
-background_process.start = lambda *arguments: None
+uploads.run_waiting = lambda: None
 user, _ = User.objects.get_or_create(username="olga", defaults={{"is_superuser": True}})
 content = {content!r}
 options = {options!r}

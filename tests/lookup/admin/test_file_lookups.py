@@ -44,6 +44,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """The processes that were started: none is."""
     found: list[tuple[str, ...]] = []
     monkeypatch.setattr(background_process, "start", lambda *arguments: found.append(arguments))
+    monkeypatch.setattr(uploads, "run_waiting", lambda: None)
     monkeypatch.setattr(transaction, "on_commit", lambda call: call())
     return found
 

@@ -19,6 +19,11 @@ CSV = b"number,name\n+12125550100,Eve\n"
 ENCODING = "Encoding: Enter the name of an encoding such as cp1252."
 
 
+@pytest.fixture(autouse=True)
+def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "run_waiting", lambda: None)
+
+
 @pytest.fixture
 def operator() -> Client:
     return logged_in("olga")

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from core import background_process
 from core.text import storable
 from phonebook.imports import staging, undo, upload_process, uploads
 from phonebook.imports.contacts import ContactImport
@@ -34,7 +35,9 @@ State = ImportUpload.State
 def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The uploads for which a process was started. None is: tests call what it would."""
     upload_ids: list[int] = []
-    monkeypatch.setattr(uploads, "_run_process", upload_ids.append)
+    monkeypatch.setattr(
+        uploads, "run_waiting", lambda: upload_ids.extend(uploads.waiting().values_list("pk", flat=True))
+    )
     monkeypatch.setattr(transaction, "on_commit", lambda call: call())
     monkeypatch.setattr(upload_process, "HEARTBEAT_S", 3600)
     return upload_ids
@@ -369,13 +372,75 @@ def test_confirming_and_discarding_at_once_do_one_of_them(started: list[int]) ->
         ImportUpload.objects.all().delete()
 
 
+# --- The processes ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> dict[int, Callable[[], None]]:
+    """By their upload: what ends the process that was started for it."""
+    monkeypatch.undo()
+    found: dict[int, Callable[[], None]] = {}
+
+    def start(command: str, pk: str, *, on_end: Callable[[], None]) -> None:
+        assert command == "process_import"
+        found[int(pk)] = on_end
+
+    monkeypatch.setattr(background_process, "start", start)
+    monkeypatch.setattr(transaction, "on_commit", lambda call: call())
+    monkeypatch.setattr(uploads, "_running", {})
+    return found
+
+
+@pytest.mark.django_db
+def test_two_files_are_checked_at_once_the_oldest_first(processes: dict[int, Callable[[], None]]) -> None:
+    first, second, third, fourth = (uploaded(by=name) for name in "abcd")
+    assert set(processes) == {first.pk, second.pk}
+    silence(first)
+    uploads.end_killed()
+    uploads.run_waiting()  # as each page of an upload does
+    assert set(processes) == {first.pk, second.pk}
+    uploads.discard(third)
+    processes.pop(first.pk)()
+    assert set(processes) == {second.pk, fourth.pk}
+    assert dict(ImportUpload.objects.values_list("pk", "state")) == {
+        first.pk: State.FAILED,
+        second.pk: State.CHECKING,
+        fourth.pk: State.CHECKING,
+    }
+
+
+@pytest.mark.django_db
+def test_checks_and_imports_do_not_fill_all_places(processes: dict[int, Callable[[], None]]) -> None:
+    """One import for each table, and three processes in total."""
+    kinds = {"a": ImportBatch.Kind.CONTACTS, "b": ImportBatch.Kind.CONTACTS, "c": ImportBatch.Kind.COMPLAINTS}
+    ready = [begin(3, by=name, kind=kind) for name, kind in kinds.items()]
+    ImportUpload.objects.filter(pk__in=[each.pk for each in ready]).update(state=State.READY)
+    for each in ready:
+        uploads.confirm(each)
+    assert set(processes) == {ready[0].pk, ready[2].pk}
+    first, second = uploaded(by="d"), uploaded(by="e")
+    assert set(processes) == {ready[0].pk, ready[2].pk, first.pk}
+    ImportUpload.objects.filter(pk=ready[2].pk).delete()
+    processes.pop(ready[2].pk)()
+    assert set(processes) == {ready[0].pk, first.pk, second.pk}
+
+
+@pytest.mark.django_db
+def test_process_that_never_begins_is_not_repeated(processes: dict[int, Callable[[], None]]) -> None:
+    """As if it were killed at its start, for want of memory."""
+    upload = uploaded()
+    processes.pop(upload.pk)()
+    upload.refresh_from_db()
+    assert (upload.state, upload.error, processes) == (State.FAILED, "Interrupted.", {})
+
+
 # --- Killed, discarded, erased -----------------------------------------------------------------------------------
 
 
 def silence(*found: ImportUpload) -> None:
     """As if their processes had been killed a while ago."""
     seen_at = timezone.now() - uploads.HEARTBEAT_TIMEOUT - timedelta(seconds=1)
-    ImportUpload.objects.filter(pk__in=[each.pk for each in found]).update(seen_at=seen_at)
+    ImportUpload.objects.filter(pk__in=[each.pk for each in found]).update(seen_at=seen_at, done=0)
 
 
 @pytest.mark.django_db
@@ -390,6 +455,7 @@ def test_check_and_import_whose_process_was_killed_have_failed() -> None:
         "b": State.READY,
         "d": State.IMPORTING,
     }
+    assert not checking.parts.exists()
     batch.refresh_from_db()
     other.refresh_from_db()
     assert (batch.state, batch.error, batch.can_undo, other.state) == ("failed", "Interrupted.", True, "running")
