@@ -1,10 +1,8 @@
 """What reads the list of all health checks: the dashboard, the command `doctor`, and the check of `send_notices`."""
 
 import logging
-import signal
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Collection
+from contextlib import suppress
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
@@ -12,6 +10,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from core.database_errors import describe, explain, sqlstate
+from core.time_limit import time_limit
 from monitoring import incidents, task_runs
 from monitoring.health import dependencies, operations  # noqa: F401  (their checks, in this order)
 from monitoring.health.base import CHECKS, Check, Result
@@ -55,7 +54,7 @@ def for_doctor() -> list[Result]:
 def _limited(check: Check) -> Result | None:
     """The result; of what raises, only the type, or core.database_errors.describe."""
     try:
-        with _time_limit():
+        with time_limit(TIME_LIMIT_S, TimeLimitExceeded):
             return check.result()
     except TimeLimitExceeded:
         with suppress(Exception):
@@ -69,22 +68,6 @@ def _limited(check: Check) -> Result | None:
     except Exception as error:
         detail = f"The check failed ({type(error).__name__}): report this as a bug."
     return Result(check.name, False, detail)
-
-
-@contextmanager
-def _time_limit() -> Iterator[None]:
-    """Raises TimeLimitExceeded in the block after TIME_LIMIT_S."""
-
-    def expired(number: int, frame: FrameType | None) -> None:
-        raise TimeLimitExceeded
-
-    before = signal.signal(signal.SIGALRM, expired)
-    signal.alarm(TIME_LIMIT_S)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 # --- Alerts ----------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from core import history
 from core.db import fetch
+from core.time_limit import time_limit
 from phonebook.imports import CHECKS, batches
 from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.contacts import ContactImport
@@ -137,27 +138,19 @@ def _text(row: dict[str, Any], values: Iterable[str]) -> str:
     return " · ".join(shown)
 
 
+class _CheckTimeout(KeyboardInterrupt):
+    """What runs then may catch an Exception."""
+
+
 @contextmanager
 def _deadline() -> Iterator[None]:
     """Raises UnreadableFile in the block after CHECK_TIMEOUT_S."""
-    expired = False
-
-    def expire(*_: Any) -> None:
-        nonlocal expired
-        expired = True
-        raise KeyboardInterrupt  # what runs then may catch an Exception
-
-    signal.signal(signal.SIGALRM, expire)
-    signal.setitimer(signal.ITIMER_REAL, CHECK_TIMEOUT_S)
     try:
-        yield
-    except KeyboardInterrupt:
-        if not expired:
-            raise
+        with time_limit(CHECK_TIMEOUT_S, _CheckTimeout):
+            yield
+    except _CheckTimeout:
         minutes = f"{CHECK_TIMEOUT_S / 60:g} minutes"
         raise UnreadableFile(f"the check took more than {minutes}: use the command instead") from None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _heartbeat(upload: ImportUpload) -> "Heartbeat":
