@@ -113,6 +113,13 @@ def test_rotate_token_with_and_without_grace() -> None:
         awaited.verify(second["api_key"])
 
 
+@pytest.mark.parametrize("minutes", ["-1", "129601", "9" * 30, f"-{'9' * 30}"])
+def test_grace_period_has_a_limit(minutes: str) -> None:
+    made = run_json("create_token", "pbx", "--credits", 1)
+    with pytest.raises(CommandError, match=f"^A grace period is 0 to {tokens.MAX_GRACE.days} days.$"):
+        run("rotate_token", made["id"], f"--grace-minutes={minutes}")
+
+
 def test_revoke_token() -> None:
     made = run_json("create_token", "pbx", "--credits", 1)
     assert run_json("revoke_token", made["id"], "--reason", "lost")["state"] == "revoked"

@@ -28,8 +28,9 @@ class Command(JWTCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         token, minutes = find_token(options["id"]), options["grace_minutes"]
+        too_many = tokens.MAX_GRACE // timedelta(minutes=1) + 1  # a timedelta cannot be of any length
         with change():
-            issued = tokens.rotate(token=token, grace=timedelta(minutes=minutes))
+            issued = tokens.rotate(token=token, grace=timedelta(minutes=max(-1, min(minutes, too_many))))
             message = f"Rotated, with {minutes} minutes of grace for the earlier token."
             history.record(action=history.Action.CHANGE, target=token, message=message)
         until = issued.token.previous_until
