@@ -128,8 +128,7 @@ def open_numbers(
 
 
 def _column(header: Header, column: str | None) -> tuple[int, bool]:
-    """The index of the column of numbers, and whether the first line names the columns: without a digit there it does.
-    Raises UnreadableFile."""
+    """The index of the column of numbers, and whether the first line names the columns. Raises UnreadableFile."""
     chosen = (" ".join(column.split()).casefold(),) if column else NAMES
     if header.has(*chosen):
         return header.index(*chosen), True
@@ -141,7 +140,13 @@ def _column(header: Header, column: str | None) -> tuple[int, bool]:
         position = 0
     if not 1 <= position <= len(header.columns):
         raise UnreadableFile("the first line has no such column")
-    return position - 1, not any(map(str.isdecimal, header.columns[position - 1]))
+    return position - 1, _is_name(header.columns[position - 1])
+
+
+def _is_name(cell: str) -> bool:
+    """Whether it is the name of a column, such as `phone 2`, rather than a number."""
+    digits = sum(map(str.isdecimal, cell))
+    return not digits or (digits < 7 and any(map(str.isalpha, cell)))
 
 
 def _record(row: tuple[int, list[str]] | Rejected, index: int, region: str | None) -> Record:
