@@ -13,8 +13,8 @@ from core.long_lists import Page, Position
 
 log = logging.getLogger(__name__)
 
-#: In one statement, which must end within the statement timeout. A slow download holds as many in memory.
-PAGE_ROWS = 1_000
+#: In one statement, which must end within the statement timeout. A slow download holds as many in memory, some 400 kB.
+PAGE_ROWS = 200
 COLUMNS = {
     "row": "id",
     "time": "created_at",

@@ -5,6 +5,7 @@ import http.client
 import io
 import re
 import sqlite3
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
@@ -199,6 +200,22 @@ def test_concurrent_searches_neither_repeat_nor_hide_an_entry(token: ApiToken, m
     assert len(rows) == len(set(rows))
     assert set(rows) == before
     assert audit.audit() == []
+
+
+@pytest.mark.django_db
+def test_slow_download_holds_few_entries(token: ApiToken) -> None:
+    texts = {"actor": "a" * 100, "reason": "b" * 180, "request_id": "c" * 40}
+    CreditEntry.objects.bulk_create(
+        CreditEntry(token=token, amount=1, balance_after=n, kind="top-up", **texts) for n in range(1_000)
+    )
+    tracemalloc.start()
+    try:
+        parts = ledger_export.as_csv(LedgerForm({}))
+        next(parts)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 700_000
 
 
 # --- Over the wire -----------------------------------------------------------------------------------------------
