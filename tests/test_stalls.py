@@ -115,6 +115,23 @@ def test_a_commit_that_waits_for_a_standby_times_out_too(
     require_recovery(service, key)
 
 
+def test_lock_of_one_token_fails_searches_of_that_token_only(serve: Serve, postgres_server: PostgresServer) -> None:
+    """`rotate` locks its row, which the foreign key of a claim waits for."""
+    service = serve(DATABASE_URL=postgres_server.url, **LIMITS)
+    locked, other = new_key(service), new_key(service)
+    with psycopg.connect(postgres_server.url) as admin, ThreadPoolExecutor(12) as callers:
+        admin.execute("SELECT id FROM accounts_apitoken WHERE id < (SELECT max(id) FROM accounts_apitoken) FOR UPDATE")
+        waiting = [callers.submit(search, service, locked, **{"Idempotency-Key": f"k{index}"}) for index in range(12)]
+        answers = [search(service, other, **{"Idempotency-Key": f"k{index}"}) for index in range(12)]
+        assert {call.result(60).status_code for call in waiting} == {500}
+        assert {answer.status_code for answer in answers} == {200}
+        left = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        assert admin.execute(left).fetchone() == (0,)
+        admin.rollback()
+    assert "commits are suspended" not in service.log()
+    require_recovery(service, locked)
+
+
 def test_a_replay_waits_for_a_standby_too(serve: Serve, postgres_server: PostgresServer) -> None:
     """The commit whose answer is replayed may be visible although a failover would lose it."""
     service = serve(DATABASE_URL=postgres_server.url, **LIMITS)
