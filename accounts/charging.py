@@ -15,7 +15,7 @@ from accounts import credits, debit, idempotency, unknown_charges
 from accounts.idempotency import Claim, Replay
 from accounts.models import ActiveToken, ApiToken
 from core import db
-from core.database_errors import describe
+from core.database_errors import ConnectionLost, describe
 from core.hashing import keyed_hash
 
 log = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ async def _execute(attempt: debit.Debit, deadline: float) -> debit.Outcome:
     try:
         try:
             return await attempt.execute()
-        except db.ConnectionLost:
+        except ConnectionLost:
             outcome = await _find(attempt, deadline)
             if outcome is None or outcome.entry_id is None:
                 raise

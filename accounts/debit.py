@@ -20,7 +20,7 @@ from django.db import transaction
 from accounts import low_balance
 from accounts.idempotency import Claim
 from accounts.models import CreditEntry
-from core import commits, db, loop
+from core import db
 
 _DEDUCT_CREDIT = """
 UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = %s
@@ -112,10 +112,9 @@ class Debit:
 
     async def execute(self) -> Outcome:
         """Take the credit, if there is one, the epoch has not ended, and the claim is held. Raises core.db's
-        errors: after ConnectionLost the outcome is unknown, after commits.NotBegun nothing was sent."""
+        errors: after ConnectionLost the outcome is unknown, after CommitsSuspended nothing was sent."""
         if db.VENDOR == "sqlite":
-            commits.process_commits.require()
-            return await loop.run_with_connection(self._execute_on_sqlite)
+            return await db.acommit_with_connection(self._execute_on_sqlite)
         taken = [self.created_at, self.token_id, self.epoch]
         notice = [self.created_at, self.created_at, -1, *low_balance.low_balance_parameters()]
         entry = [self.request_id, self.number_hash, self.created_at]

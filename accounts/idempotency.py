@@ -27,7 +27,7 @@ from core.retention import delete_in_batches
 
 LIFETIME = timedelta(hours=24)
 PRUNE_ROWS = 1_000
-#: The time that a search may take beyond SEARCH_DEADLINE_S, for its claim and its charge.
+#: The time that a search may take beyond SEARCH_DEADLINE_S, for its token, its claim and its charge.
 MARGIN_S = 0.5
 #: The poll interval of a request that waits for another one with the same key: at first, and at most.
 POLL_S, MAX_POLL_S = 0.01, 0.1
@@ -66,6 +66,11 @@ class Claim:
     record_id: int
     claim_id: str
     entry_id: int | None
+
+
+def max_search_s() -> float:
+    """How long a search may take, without waiting for another one with the same key."""
+    return float(settings.SEARCH_DEADLINE_S + MARGIN_S)
 
 
 def parse(header: str | None) -> str | None:
@@ -123,9 +128,9 @@ async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay
 
     None: the key has no paid search, and `can_pay` is False. Where another request is searching for the same number,
     waits for it, at most SEARCH_DEADLINE_S + MARGIN_S, without a lock or a pooled connection. Raises KeyReused for
-    another number, StillInFlight, commits.NotBegun and django.db's errors.
+    another number, StillInFlight, CommitsSuspended and django.db's errors.
     """
-    wait_deadline = time.monotonic() + settings.SEARCH_DEADLINE_S + MARGIN_S
+    wait_deadline = time.monotonic() + max_search_s()
     poll_s = POLL_S
     record, hashed_number = (token.pk, keyed_hash("idempotency-key", key)), keyed_hash("number", number)
     while True:
@@ -136,7 +141,7 @@ async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay
         if claimable:
             if not can_pay and not paid:
                 return None
-            claim_id, lifetime_s = secrets.token_hex(16), settings.SEARCH_DEADLINE_S + MARGIN_S
+            claim_id, lifetime_s = secrets.token_hex(16), max_search_s()
             row = await db.acommit_one(_CLAIM, [*record, hashed_number, claim_id, lifetime_s, now, since, since])
             if row is not None:  # otherwise another request has claimed the key first
                 return Claim(token, key, number, row[0], claim_id, row[1])
@@ -150,6 +155,7 @@ async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay
             raise StillInFlight
         with admission.searches.released():
             await asyncio.sleep(poll_s)
+        db.deadline.set(time.monotonic() + max_search_s())  # its own search begins only now
         poll_s = min(poll_s * 1.5, MAX_POLL_S)
 
 

@@ -18,6 +18,7 @@ from rest_framework import exceptions
 
 from accounts import charging, idempotency
 from core import admission, commits, numbers, pages, request_body, throttling
+from core.database_errors import concerns_all_searches, describe
 from lookup import parsers, search
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     charging.NoCreditsLeft: (403, "No credits remaining", "no_credits"),
     search.BothSlotsFailed: (500, INTERNAL, "failed"),
     admission.Overloaded: (503, OVERLOADED, "failed"),
-    commits.NotBegun: (503, OVERLOADED, "failed"),
+    commits.CommitsSuspended: (503, OVERLOADED, "failed"),
 }
 
 
@@ -59,7 +60,10 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse
     elif isinstance(error, exceptions.APIException):
         status, detail = error.status_code, str(error.detail)
     else:
-        log.error("unhandled error", exc_info=error)
+        if concerns_all_searches(error):  # a traceback of each search would say nothing more
+            log.error("the database failed: %s", describe(error))
+        else:
+            log.error("unhandled error", exc_info=error)
         status, detail, outcome = 500, INTERNAL, "failed"
     context["view"].outcome = outcome
     headers = {}

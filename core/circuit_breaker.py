@@ -1,8 +1,8 @@
 """A circuit breaker: it opens after failures, so that what is down is not called; then one call probes it.
 
 Not pybreaker, which holds its lock during the call and so allows one call at a time. Here a call may be reported before
-it has ended (a late call has failed), and some failures open the breaker at once, or for as long as a vendor asks. All
-calls are made on the event loop, in one thread; `open` may be called in any.
+it has ended (a late call has failed), and some failures open the breaker at once, or for as long as a vendor asks. Of
+calls that begin in several threads at the same moment, more than one may be a probe.
 """
 
 import time
@@ -13,7 +13,8 @@ Event = Literal["breaker_opened", "breaker_closed"]
 
 
 class CircuitBreaker:
-    """Opens for `open_s` after so many `failures` in a row. `on_event` is called when it opens and when it closes."""
+    """Opens for `open_s` after so many `failures` in a row, and for twice as long after each failed probe, up to
+    `max_open_s` (by default `open_s`). `on_event` is called when it opens and when it closes."""
 
     def __init__(
         self,
@@ -22,13 +23,14 @@ class CircuitBreaker:
         *,
         failures: int,
         open_s: float,
+        max_open_s: float = 0.0,
     ) -> None:
         #: When the next call may be a probe, by `clock`; None while it is closed.
         self.open_until: float | None = None
         self._on_event = on_event
         self._clock = clock
-        self._most_failures, self._open_s = failures, open_s
-        self._failures = 0
+        self._most_failures, self._open_s, self._max_open_s = failures, open_s, max_open_s or open_s
+        self._failures = self._failed_probes = 0
         # Calls without a result yet that began after the breaker last opened: while it is open, its probe alone. The
         # result of any other call is ignored.
         self._permits: set[object] = set()
@@ -76,9 +78,12 @@ class CircuitBreaker:
             return
         retry_after_s = max(0.0, retry_after_s or 0.0)
         self._failures += 1
+        if self.is_open:
+            self._failed_probes += 1
         full_time = self.is_open or open_now or self._failures >= self._most_failures
         if full_time or retry_after_s:
-            self.open(max(retry_after_s, self._open_s if full_time else 0.0))
+            open_s = min(self._open_s * 2**self._failed_probes, self._max_open_s)
+            self.open(max(retry_after_s, open_s if full_time else 0.0))
 
     def open(self, for_s: float | None = None) -> None:
         """By default for `open_s`. The results of all calls under way are ignored."""
@@ -96,6 +101,7 @@ class CircuitBreaker:
         return counts
 
     def close(self) -> None:
+        self._failed_probes = 0
         if self.is_open:
             self.open_until = None
             self._on_event("breaker_closed")

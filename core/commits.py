@@ -1,10 +1,11 @@
-"""Whether commits complete, as this process knows it: while they do not, none is begun.
+"""Whether the database completes commits, as this process knows it: while it does not, none is begun.
 
 A commit that waits for a synchronous standby keeps its server process, also after its client has given up. So a standby
 that hangs would use up every connection of the server, its owner's too. One late commit, or FAILURES searches in a row
-that failed because of the database, such as a full disk, suspend searches and what pages write. After OPEN_S one search
-is let through, unless the server itself says that commits do not complete (core.postgresql.replication). Once one
-succeeds, all are let through again.
+that failed because of the database, such as a full disk, suspend searches and what pages write.
+
+They are resumed when the server says that commits complete (core.postgresql.replication), or when a trial succeeds:
+after OPEN_S, and then twice as long after each failed one, a single search or page is let through.
 """
 
 import logging
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 from django.db import OperationalError
 
@@ -21,27 +23,44 @@ from core.circuit_breaker import CircuitBreaker, Event
 log = logging.getLogger(__name__)
 
 FAILURES = 3
-OPEN_S = 1.0
-#: How long /readyz reports the last failure: a process that gets no search meanwhile has to be tried again.
+OPEN_S, MAX_OPEN_S = 1.0, 8.0
+#: How long /readyz reports failed searches: a process that gets no search meanwhile has to be tried again.
 REPORTED_S = 10.0
-LATE = "A commit did not complete in time"
-FAILED = "Searches failed because of the database"
-
-#: That of the search in progress; None outside of one.
-_permit: ContextVar[object | None] = ContextVar("permit", default=None)
+LATE_COMMIT = "A commit did not complete in time"
+DATABASE_FAILURES = "Searches failed because of the database"
 
 
-class NotBegun(OperationalError):
+class CommitsSuspended(OperationalError):
     """Commits do not complete at present, so this one was not begun. `wait_s`: Retry-After in seconds."""
 
     wait_s = 1
 
 
-class Commits:
+@dataclass(slots=True)
+class _Attempt:
+    """A search, or the commit of a page."""
+
+    permit: object
+    has_committed: bool = False
+
+
+#: The one in progress; None outside of one.
+_attempt: ContextVar[_Attempt | None] = ContextVar("attempt", default=None)
+
+
+class CommitBreaker:
+    """Searches use it on the event loop, pages in their threads."""
+
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._breaker = CircuitBreaker(self._log, clock, failures=FAILURES, open_s=OPEN_S)
+        self._breaker = CircuitBreaker(self._log, clock, failures=FAILURES, open_s=OPEN_S, max_open_s=MAX_OPEN_S)
         self._clock = clock
         self._problem, self._failed_at = "", float("-inf")
+        #: Whether only a commit shows that they complete again: one was late, or the server said that they do not.
+        self._needs_commit = False
+        #: Whether the server said that they do not complete, so that it says too when they do.
+        self._was_observed = False
+        #: The server's processes whose commit was late. They run on until it is complete.
+        self.late_processes: tuple[int, ...] = ()
 
     @property
     def are_suspended(self) -> bool:
@@ -49,57 +68,90 @@ class Commits:
         return self._breaker.is_open
 
     def problem(self) -> str | None:
-        """One sentence about why they are suspended; None if they are not, or nothing has failed for REPORTED_S."""
+        """One sentence about the last searches, if they failed because of the database and it was less than REPORTED_S
+        ago; None otherwise. Of late commits the server tells more."""
         is_reported = self.are_suspended and self._clock() - self._failed_at < REPORTED_S
         return self._problem if is_reported else None
 
-    def suspend(self, problem: str) -> None:
-        """`problem`: one sentence about why commits do not complete."""
-        self._remember(problem)
-        self._breaker.open()
-
-    def resume(self) -> None:
-        """One that was begun while they were suspended has completed."""
-        self._breaker.close()
-
     def require(self) -> None:
-        """Raises NotBegun if no commit may be begun now. While they are suspended, a search may begin one only if it is
-        the one that tries."""
-        permit = _permit.get()
-        if self._breaker.refuses if permit is None else not self._breaker.is_current(permit):
-            raise NotBegun(self._problem)
+        """Raises CommitsSuspended if no commit may be begun now. While they are suspended, a search may begin one only
+        if it is the one that tries."""
+        attempt = _attempt.get()
+        if self._breaker.refuses if attempt is None else not self._breaker.is_current(attempt.permit):
+            raise CommitsSuspended(self._problem)
 
     @contextmanager
-    def search(self) -> Iterator[None]:
-        """One search, whose result tells whether commits complete. Raises NotBegun."""
+    def attempt(self) -> Iterator[None]:
+        """A search, or the commit of a page: what becomes of it tells whether commits complete. Raises
+        CommitsSuspended."""
         permit = self._breaker.admit()
         if permit is None:
-            raise NotBegun(self._problem)
-        token = _permit.set(permit)
+            raise CommitsSuspended(self._problem)
+        attempt = _Attempt(permit)
+        token = _attempt.set(attempt)
         try:
             yield
-        except NotBegun:
+        except CommitsSuspended:
             raise
         except Exception as error:
             if database_errors.concerns_all_searches(error):
-                self._remember(database_errors.explain(error, FAILED))
-                self._breaker.failed(permit)
+                self._fail(permit, error)
             raise
         else:
-            self._breaker.succeeded(permit)
+            if attempt.has_committed:
+                self._breaker.succeeded(permit)
+            elif not self._needs_commit:
+                self._breaker.responded(permit)
         finally:
             self._breaker.dismissed(permit)
-            _permit.reset(token)
+            _attempt.reset(token)
 
-    def _remember(self, problem: str) -> None:
-        self._problem, self._failed_at = problem, self._clock()
+    # --- What shows whether they complete ----------------------------------------------------------------------------
+
+    def committed(self) -> None:
+        """A commit of the attempt in progress is complete."""
+        if attempt := _attempt.get():
+            attempt.has_committed = True
+            if self._needs_commit and self._breaker.is_current(attempt.permit):
+                self._resume()
+
+    def late(self, process: int | None) -> None:
+        """A commit was not complete in time. `process`: the id of its server process."""
+        if process is not None:
+            self.late_processes += (process,)
+        self._problem, self._needs_commit = LATE_COMMIT, True
+        attempt = _attempt.get()
+        if attempt and self._breaker.is_current(attempt.permit):
+            self._breaker.failed(attempt.permit, open_now=True)
+        else:
+            self._breaker.open()
+
+    def observed(self, problem: str | None) -> None:
+        """What the server says: one sentence about why commits do not complete, or None."""
+        if problem:
+            self._problem, self._needs_commit, self._was_observed = problem, True, True
+            self._breaker.open()
+        elif self._was_observed:
+            self._resume()
+
+    def _fail(self, permit: object, error: Exception) -> None:
+        if not self._needs_commit:
+            self._problem = database_errors.explain(error, DATABASE_FAILURES)
+            self._failed_at = self._clock()
+        self._breaker.failed(permit)
+
+    def _resume(self) -> None:
+        self._needs_commit = self._was_observed = False
+        self.late_processes = ()
+        self._breaker.close()
 
     def _log(self, event: Event) -> None:
         if event == "breaker_opened":
             log.error("commits are suspended, searches are refused: %s", self._problem)
         else:
+            self._needs_commit = False
             log.warning("commits complete again")
 
 
-#: Those of this process. Tests replace it.
-process_commits = Commits()
+#: That of this process. Tests replace it.
+process_commits = CommitBreaker()

@@ -5,7 +5,27 @@ import re
 import sqlite3
 from typing import Any
 
-from django.db import DataError, Error, IntegrityError
+from django.db import DataError, Error, IntegrityError, OperationalError
+
+
+class NotSent(OperationalError):
+    """No connection could be had in time, so the statement has not run."""
+
+
+class OutOfTime(NotSent):
+    """The search's time was over, or all pooled connections were in use: this says nothing about the server."""
+
+
+class ConnectionLost(OperationalError):
+    """The connection broke, or no reply came in time: whether the statement has run is unknown."""
+
+
+class TimedOut(ConnectionLost):
+    """No reply came in time, not even that the server has ended the statement after DB_STATEMENT_TIMEOUT_MS.
+    `process`: the id of the server's process, which may still be executing it."""
+
+    process: int | None = None
+
 
 #: Classes of SQLSTATE, or codes, after which it is unknown whether the statement was committed: broken connections, and
 #: servers that shut down, also while a commit waits for a standby.
@@ -63,7 +83,7 @@ def is_connection_stale(sqlstate: str) -> bool:
 def concerns_all_searches(error: BaseException) -> bool:
     """Whether a search failed by the state of the database: not by its values, nor by a lock that others do not need.
     `error`: as raised by core.db."""
-    if not isinstance(error, Error) or isinstance(error, DataError | IntegrityError):
+    if not isinstance(error, Error) or isinstance(error, DataError | IntegrityError | OutOfTime):
         return False
     cause = error.__cause__
     if isinstance(cause, sqlite3.Error):
@@ -83,8 +103,6 @@ def sqlstate(error: BaseException) -> str:
         return str(code)
     if isinstance(cause, sqlite3.Error):
         return "53100" if getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL else ""
-    if type(cause).__name__ == "TargetServerAttributeNotMatched":  # asyncpg's
-        return "25006"
     return next((code for code, words in _REFUSALS.items() if words.search(str(cause))), "")
 
 
@@ -92,9 +110,9 @@ def describe(error: BaseException) -> str:
     """The error's type and, where it quotes no value, its message: SQLSTATE and message of PostgreSQL, and the messages
     of SQLite and of the connection to PostgreSQL."""
     name, module = type(error).__name__, type(error).__module__
-    cause = error.__cause__ if module in ("django.db.utils", "core.db") else error
+    cause = error.__cause__ if module in ("django.db.utils", __name__) else error
     detail = _detail(cause) if cause is not None else ""
-    if module == "core.db" and cause is not None and not detail:
+    if module == __name__ and cause is not None and not detail:
         # The operating system's messages about a connection name its host and port.
         detail = (str(cause) if isinstance(cause, OSError) else "") or type(cause).__name__
     return f"{name}: {detail}" if detail else name

@@ -5,41 +5,34 @@ Django's connection in a thread. Both raise django.db's errors, so that callers 
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from django.conf import settings
-from django.db import OperationalError, connection, transaction
+from django.db import connection, transaction
 from django.db.models import Model
 
 from core import commits, loop
+from core.database_errors import OutOfTime, TimedOut
 from core.tracing import span
 
 if TYPE_CHECKING:
     from core.postgresql.pool import Pool
 
+T = TypeVar("T")
 Row = tuple[Any, ...]
 SQLITE_PAUSE_S = 0.01
 #: `postgresql` or `sqlite`, as DATABASE_URL says. A constant, because reading `connection.vendor` takes long.
 VENDOR = connection.vendor
 #: Of a process that serves PostgreSQL; callerid_project.asgi sets it.
 pool: "Pool | None" = None
-
-
-class NotSent(OperationalError):
-    """No connection could be had in time, so the statement has not run."""
-
-
-class ConnectionLost(OperationalError):
-    """The connection broke, or no reply came in time: whether the statement has run is unknown."""
-
-
-class TimedOut(ConnectionLost):
-    """No reply came in time, not even that the server has ended the statement after DB_STATEMENT_TIMEOUT_MS."""
+#: When the search in progress has to end, by time.monotonic; None outside of one.
+deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
 
 def fetch(statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
@@ -88,7 +81,7 @@ async def afetch(statement: str, parameters: Sequence[Any] = ()) -> Sequence[Any
 
 async def afetch_untraced(statement: str, parameters: Sequence[Any]) -> Sequence[Any]:
     if pool is None:
-        return await loop.run_with_connection(partial(fetch, statement, parameters))
+        return await run_with_connection(partial(fetch, statement, parameters))
     return await pool.fetch(statement, parameters)
 
 
@@ -99,19 +92,52 @@ async def afetch_one(statement: str, parameters: Sequence[Any] = ()) -> Any:
 
 
 async def acommit_one(statement: str, parameters: Sequence[Any] = ()) -> Any:
-    """As `afetch_one`, for a statement of a search that commits durably. Raises core.commits.NotBegun too."""
+    """As `afetch_one`, for a statement of a search that commits durably. Raises core.commits.CommitsSuspended too.
+
+    Once it is sent, it has DB_MAX_WAIT_S, also beyond the end of the search: then it is certain that a late one does
+    not wait for a lock."""
     process_commits = commits.process_commits
     with span("database", **{"db.system.name": VENDOR, "db.query.text": statement}):
         if pool is None:
-            process_commits.require()
-            rows = await afetch_untraced(statement, parameters)
+            rows: Sequence[Any] = await acommit_with_connection(partial(fetch, statement, parameters))
         else:
             try:
                 rows = await pool.fetch(statement, parameters, before=process_commits.require)
-            except TimedOut:
-                process_commits.suspend(commits.LATE)
+            except TimedOut as error:
+                process_commits.late(error.process)
                 raise
+            process_commits.committed()
     return rows[0] if rows else None
+
+
+async def acommit_with_connection(function: Callable[[], T]) -> T:
+    """The result of `function`, which commits durably on Django's connection. Raises core.commits.CommitsSuspended
+    too."""
+    commits.process_commits.require()
+    result = await run_with_connection(function)
+    commits.process_commits.committed()
+    return result
+
+
+async def run_with_connection(function: Callable[[], T]) -> T:
+    """As core.loop's, which does not run `function` when the search's time is over. Raises OutOfTime then."""
+    end = deadline.get()
+
+    def run() -> T:
+        if end is not None and time.monotonic() >= end:
+            raise OutOfTime("the search's time was over")
+        return function()
+
+    return await loop.run_with_connection(run)
+
+
+def time_left_s(most_s: float | None) -> float | None:
+    """The less of `most_s` and what is left of the time of the search in progress; None: no limit. Raises OutOfTime."""
+    if (end := deadline.get()) is None:
+        return most_s
+    if (left_s := end - time.monotonic()) <= 0:
+        raise OutOfTime("the search's time was over")
+    return left_s if most_s is None else min(left_s, most_s)
 
 
 def insert_statement(

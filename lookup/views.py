@@ -43,18 +43,19 @@ class SearchView(AsyncAPIView):
 
     @search_schema
     async def post(self, request: HttpRequest) -> HttpResponse:
-        """Check body, token, rate limit, number, Idempotency-Key and balance; search; charge."""
+        """Check body, database, token, rate limit, number, Idempotency-Key and balance; search; charge."""
+        db.deadline.set(time.monotonic() + idempotency.max_search_s())
         body = read_json(request)
         number = _parsed(body.get("query"))
         rows = NumberRows(number) if isinstance(number, str) else None  # not read yet
-        self.record.token = token = await _authenticate(request, body.get("api_key"), rows)
-        await self._throttle(token)
-        if isinstance(number, numbers.InvalidNumber):  # only a caller with a valid token learns that
-            raise number
-        self.record.number = number
-        key = idempotency.parse(request.META.get(KEY_HEADER))
-        with commits.process_commits.search():
+        with commits.process_commits.attempt():
+            self.record.token = token = await _authenticate(request, body.get("api_key"), rows)
             await replication.require_commits()
+            await self._throttle(token)
+            if isinstance(number, numbers.InvalidNumber):  # only a caller with a valid token learns that
+                raise number
+            self.record.number = number
+            key = idempotency.parse(request.META.get(KEY_HEADER))
             return await self._search_once(request, token, number, rows, key)
 
     async def _throttle(self, token: ActiveToken) -> None:

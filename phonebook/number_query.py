@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from django.db import DatabaseError
 
-from core.database_errors import describe
-from core.db import NotSent, Row, afetch_one
+from core.database_errors import NotSent, describe
+from core.db import Row, afetch_one
 
 log = logging.getLogger(__name__)
 

@@ -90,7 +90,7 @@ def _fresh_counters() -> Iterator[None]:
     write_buffer.process_buffer = write_buffer.WriteBuffer(flush_interval_s=None)
     request_log.rate_limited.clear()
     redis.availability = redis.Availability()
-    commits.process_commits = commits.Commits()
+    commits.process_commits = commits.CommitBreaker()
     probes.readiness = probes.Readiness()
     if settings.REDIS_URL:
         redis.call(lambda client: client.execute("FLUSHDB"))

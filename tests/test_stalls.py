@@ -21,6 +21,8 @@ Serve = Callable[..., Service]
 BOUND_S = 8
 LIMITS = {"DB_STATEMENT_TIMEOUT_MS": "500", "SEARCH_DEADLINE_S": "1.5", "RATE_LIMIT": "1000/m", "REDIS_URL": ""}
 
+LIMIT_OF_TWO = {"RATE_LIMIT": "2/m"}
+
 
 def search(service: Service, key: str, **headers: str) -> requests.Response:
     body = {"api_key": key, "query": NUMBER}
@@ -130,6 +132,26 @@ def test_lock_of_one_token_fails_searches_of_that_token_only(serve: Serve, postg
         admin.rollback()
     assert "commits are suspended" not in service.log()
     require_recovery(service, locked)
+
+
+def test_tokens_that_cannot_be_read_refuse_searches(serve: Serve, postgres_server: PostgresServer) -> None:
+    """As after a wrong GRANT, or with a damaged table: what /readyz reads itself is all right."""
+    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
+        admin.execute("CREATE ROLE callerid LOGIN")
+        admin.execute("ALTER DATABASE postgres OWNER TO callerid")
+        service = serve(DATABASE_URL=postgres_server.url.replace("postgres@", "callerid@"), **LIMITS | LIMIT_OF_TWO)
+        key = new_key(service)
+        admin.execute("REVOKE SELECT ON accounts_apitoken FROM callerid")
+        answers = [search(service, key) for _ in range(4)]
+        assert [answer.status_code for answer in answers] == [500] * 3 + [503]
+        assert answers[-1].headers["Retry-After"] == "1"
+        assert get(service, "/readyz").json() == {"detail": "Searches failed because of the database"}
+        assert "42501" in service.log()
+        assert "Traceback" not in service.log()
+        admin.execute("GRANT SELECT ON accounts_apitoken TO callerid")
+        # What was refused has not counted towards the rate limit.
+        wait_for(lambda: search(service, key).status_code == 200)
+        assert get(service, "/readyz").status_code == 200
 
 
 def test_a_replay_waits_for_a_standby_too(serve: Serve, postgres_server: PostgresServer) -> None:

@@ -2,8 +2,8 @@
 a client (`dbshell`) that gets all parameters of DATABASE_URL. Searches use core.postgresql.pool."""
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -18,11 +18,15 @@ from core import commits
 from core.postgresql.client import DatabaseClient
 
 RV = TypeVar("RV")
-_WRITES = re.compile("INSERT|UPDATE|DELETE|.* FOR (NO KEY )?UPDATE", re.DOTALL)
+#: Also within WITH, and in a SELECT that locks rows. Of another statement with such a word, it is only wrong that it is
+#: refused while commits are suspended.
+_WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE|TRUNCATE|COPY)\b", re.IGNORECASE)
 
 
-class TimedOut(psycopg.OperationalError):
-    """As core.db.TimedOut, which imports this module's connection."""
+class NoReply(psycopg.OperationalError):
+    """No reply came in time. `process`: the id of the server's process, which may still be executing the statement."""
+
+    process: int
 
 
 class LimitedConnection(psycopg.Connection[Any]):
@@ -38,8 +42,10 @@ class LimitedConnection(psycopg.Connection[Any]):
         try:
             return super().wait(gen, interval, self.max_wait_s or settings.DB_MAX_WAIT_S)
         except _WaitTimeout:
+            late = NoReply("the database did not answer in time")
+            late.process = self.info.backend_pid
             self.close()
-            raise TimedOut("the database did not answer in time") from None
+            raise late from None
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -49,9 +55,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.execute_wrappers.append(_execute)
+        #: Whether the transaction in progress has something to commit.
+        self.has_written = False
 
     def _commit(self) -> None:
-        with _watched():
+        if self.has_written:
+            self.has_written = False
+            _committed(super()._commit)  # type: ignore[misc]
+        else:
             super()._commit()  # type: ignore[misc]
 
     def is_usable(self) -> bool:
@@ -81,27 +92,32 @@ class DatabaseWrapper(base.DatabaseWrapper):
 def _execute(execute: Callable[..., Any], sql: Any, parameters: Any, many: bool, context: dict[str, Any]) -> Any:
     """Run a statement. While serving, that is for a page or a background thread; one that writes is only begun if
     commits complete."""
-    if not (settings.SERVING and isinstance(sql, str) and _WRITES.match(sql)):
+    if not (settings.SERVING and isinstance(sql, str) and _WRITES.search(sql)):
         return execute(sql, parameters, many, context)
     process_commits = commits.process_commits
-    process_commits.require()
     if process_commits.are_suspended:
         from core.postgresql import replication  # uses this module's connection
 
-        replication.commit_problem()
         process_commits.require()
-    with _watched():
-        result = execute(sql, parameters, many, context)
-    if process_commits.are_suspended:  # its commit tells whether they complete again
-        context["connection"].on_commit(process_commits.resume)
-    return result
+        replication.observe_commits()
+    process_commits.require()
+    run = partial(execute, sql, parameters, many, context)
+    database = context["connection"]
+    if database.in_atomic_block:
+        database.has_written = True
+        return run()
+    return _committed(run)
 
 
-@contextmanager
-def _watched() -> Iterator[None]:
-    try:
-        yield
-    except OperationalError as error:
-        if isinstance(error.__cause__, TimedOut):
-            commits.process_commits.suspend(commits.LATE)
-        raise
+def _committed(function: Callable[[], RV]) -> RV:
+    """The result of `function`, which commits what a page has written. Raises CommitsSuspended: one at a time tries."""
+    process_commits = commits.process_commits
+    with process_commits.attempt():
+        try:
+            result = function()
+        except OperationalError as error:
+            if isinstance(error.__cause__, NoReply):
+                process_commits.late(error.__cause__.process)
+            raise
+        process_commits.committed()
+        return result

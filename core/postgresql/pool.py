@@ -18,9 +18,16 @@ from django.conf import settings
 from django.db import DatabaseError, DataError, IntegrityError, connection
 from psycopg import conninfo
 
-from core import loop
-from core.database_errors import describe, is_connection_stale, is_outcome_unknown
-from core.db import ConnectionLost, NotSent, TimedOut
+from core import db, loop
+from core.database_errors import (
+    ConnectionLost,
+    NotSent,
+    OutOfTime,
+    TimedOut,
+    describe,
+    is_connection_stale,
+    is_outcome_unknown,
+)
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +54,8 @@ class Pool:
         #: The one that was used last is used next.
         self._idle: list[asyncpg.Connection[Any]] = []
         self._open = 0
-        #: Those made since the last `close`.
-        self._reusable: set[asyncpg.Connection[Any]] = set()
+        #: Those made since the last `close`, with the ids of their server processes.
+        self._reusable: dict[asyncpg.Connection[Any], int] = {}
         #: Get a connection, or None: one may be made.
         self._waiting: deque[asyncio.Future[asyncpg.Connection[Any] | None]] = deque()
 
@@ -72,11 +79,13 @@ class Pool:
     async def fetch(
         self, statement: str, parameters: Sequence[Any], before: Callable[[], None] | None = None
     ) -> Sequence[Any]:
-        """As core.db.afetch. `before`: called once the statement has a connection; what it raises prevents it."""
+        """As core.db.afetch. `before`, of a commit: called once it has a connection; what it raises prevents it."""
         acquired = await self._acquire()
-        # Not asyncio.timeout, which would cancel the statement, and so send a cancel request.
-        limit = loop.Limit(self._max_wait_s, acquired.terminate) if self._max_wait_s else None
+        limit = None
         try:
+            wait_s = self._max_wait_s if before is not None else db.time_left_s(self._max_wait_s)
+            # Not asyncio.timeout, which would cancel the statement, and so send a cancel request.
+            limit = loop.Limit(wait_s, acquired.terminate) if wait_s else None
             if before is not None:
                 before()
             return await acquired.fetch(_numbered(statement), *parameters)
@@ -89,7 +98,7 @@ class Pool:
             raise _ERRORS.get(error.sqlstate[:2], DatabaseError)(str(error)) from error
         except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
             raise self._lost(acquired, limit) from error
-        except DatabaseError:  # raised by `before`
+        except DatabaseError:  # raised before it was sent
             raise
         except BaseException:  # cancelled, or a parameter of another type
             acquired.terminate()
@@ -99,11 +108,12 @@ class Pool:
                 limit.cancel()
             self._release(acquired)
 
-    @staticmethod
-    def _lost(acquired: "asyncpg.Connection[Any]", limit: loop.Limit | None) -> ConnectionLost:
+    def _lost(self, acquired: "asyncpg.Connection[Any]", limit: loop.Limit | None) -> ConnectionLost:
         acquired.terminate()
         if limit and limit.reached:
-            return TimedOut("the database did not answer in time")
+            late = TimedOut("the database did not answer in time")
+            late.process = self._reusable.get(acquired)
+            return late
         return ConnectionLost("the database closed the connection")
 
     async def _acquire(self) -> "asyncpg.Connection[Any]":
@@ -111,17 +121,17 @@ class Pool:
         while self._idle:
             if not (idle := self._idle.pop()).is_closed():
                 return idle
-            self._reusable.discard(idle)
+            self._reusable.pop(idle, None)
             self._open -= 1
+        while self._open >= self._size:
+            if (handed := await self._wait(db.time_left_s(self._max_wait_s))) is not None:
+                return handed
         try:
-            while self._open >= self._size:
-                if (handed := await self._wait()) is not None:
-                    return handed
             self._open += 1
             try:
-                async with asyncio.timeout(self._max_wait_s):
+                async with asyncio.timeout(db.time_left_s(self._max_wait_s)):
                     connected = await self._connect()
-                self._reusable.add(connected)
+                self._reusable[connected] = connected.get_server_pid()
                 return connected
             except BaseException:
                 self._open -= 1
@@ -130,11 +140,11 @@ class Pool:
         except _FAILURES as error:
             raise NotSent("no connection to the database in time") from error
 
-    async def _wait(self) -> "asyncpg.Connection[Any] | None":
-        """Raises TimeoutError."""
+    async def _wait(self, wait_s: float | None) -> "asyncpg.Connection[Any] | None":
+        """Raises OutOfTime."""
         turn: asyncio.Future[asyncpg.Connection[Any] | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        limit = self._max_wait_s and loop.Limit(self._max_wait_s, partial(_give_up, turn))
+        limit = wait_s and loop.Limit(wait_s, partial(_give_up, turn))
         try:
             return await turn
         except asyncio.CancelledError:
@@ -148,7 +158,7 @@ class Pool:
     def _release(self, released: "asyncpg.Connection[Any] | None") -> None:
         if released is not None and (released.is_closed() or released not in self._reusable):
             released.terminate()
-            self._reusable.discard(released)
+            self._reusable.pop(released, None)
             self._open -= 1
             released = None
         if not self._hand_over(released) and released is not None:
@@ -172,6 +182,9 @@ class Pool:
                     **host, statement_cache_size=100 if settings.DB_PREPARE else 0
                 )
                 await _limit_statements(connected, host["timeout"])
+            except asyncpg.TargetServerAttributeNotMatched as error:
+                failure = asyncpg.ReadOnlySQLTransactionError(str(error))  # the SQLSTATE of what it stands for
+                continue
             except _FAILURES as error:
                 failure = error
                 continue
@@ -183,7 +196,7 @@ class Pool:
 
 def _give_up(turn: "asyncio.Future[Any]") -> None:
     if not turn.done():
-        turn.set_exception(TimeoutError())
+        turn.set_exception(OutOfTime("all pooled connections were in use"))
 
 
 async def _limit_statements(connection: Any, timeout_s: float) -> None:

@@ -2,10 +2,12 @@
 
 Where `synchronous_standby_names` is set, a commit waits until enough standbys confirm it, for as long as that takes:
 `statement_timeout` does not end this wait. A server process waits on even after its client has given up, so sessions
-that wait are still seen when no request is in progress.
+that wait are still seen when no request is in progress. What else delays a commit, such as the disk of the write-ahead
+log, is seen by the server's processes whose commit was late for this process: while one is there, it is not complete.
 """
 
 import re
+from typing import NamedTuple
 
 from core import commits, db
 from core.database_errors import READ_ONLY
@@ -21,50 +23,71 @@ SELECT current_setting('transaction_read_only') = 'on',
         ELSE current_setting('synchronous_standby_names') END,
     (SELECT count(*) FROM pg_stat_replication WHERE sync_state IS NULL OR sync_state IN ('sync', 'quorum')),
     EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'
-        AND state_change < clock_timestamp() - interval '{MAX_COMMIT_WAIT_S} seconds')
+        AND state_change < clock_timestamp() - interval '{MAX_COMMIT_WAIT_S} seconds'),
+    EXISTS (SELECT FROM pg_stat_activity WHERE pid = ANY(%s::integer[]))
 """  # noqa: S608
 #: As in PostgreSQL's documentation: `[FIRST | ANY] number (names)`, or only names, of which one must confirm.
 _NUMBER = re.compile(r"\s*(?:(?:FIRST|ANY)\s+)?([0-9]+)\s*\(", re.IGNORECASE)
 
 
+class _State(NamedTuple):
+    read_only: bool
+    #: The value of synchronous_standby_names; empty where commits wait for none.
+    names: str
+    connected: int
+    waiting: bool
+    late: bool
+
+
 def commit_problem() -> str | None:
-    """One sentence about why commits do not complete, or None. Suspends them where that is certain. Raises django.db's
-    errors."""
-    return _problem(*db.fetch_one(_STATE))
+    """One sentence about why commits do not complete, or None. Raises django.db's errors."""
+    return _problem(_State(*db.fetch_one(_STATE, _parameters())))
 
 
-async def find_commit_problem() -> str | None:
-    """As `commit_problem`, on the event loop; None on SQLite. If the server accepts no writes, later statements use new
-    connections."""
+def observe_commits() -> None:
+    """Suspend or resume commits by what `commit_problem` finds. Raises django.db's errors."""
+    _observe(_State(*db.fetch_one(_STATE, _parameters())))
+
+
+async def aobserve_commits() -> str | None:
+    """As `observe_commits`, on the event loop, and returns what `commit_problem` does; on SQLite None. If the server
+    accepts no writes, later statements use new connections."""
     if db.VENDOR == "sqlite":
         return None
-    read_only, *others = await db.afetch_one(_STATE)
-    if read_only and db.pool is not None:
+    state = _State(*await db.afetch_one(_STATE, _parameters()))
+    if state.read_only and db.pool is not None:
         db.pool.close()
-    return _problem(read_only, *others)
+    _observe(state)
+    return _problem(state)
 
 
 async def require_commits() -> None:
-    """Before a search begins one. Raises commits.NotBegun if the server says that they do not complete, which is only
-    asked while they are suspended."""
+    """Before a search begins one. Raises commits.CommitsSuspended if the server says that they do not complete. It is
+    only asked while they are suspended."""
     if commits.process_commits.are_suspended:
-        await find_commit_problem()
+        await aobserve_commits()
         commits.process_commits.require()
 
 
-def _problem(read_only: bool, names: str, connected: int, waiting: bool) -> str | None:
-    problem = None
-    required = required_standbys(names)
-    if read_only:
-        problem = READ_ONLY
-    elif connected < required:
-        problem = f"Commits wait for {required} synchronous standbys, of which {connected} are connected"
-    elif waiting:
-        problem = "Commits wait for a synchronous standby that does not confirm them"
+def _parameters() -> list[list[int]]:
+    return [list(commits.process_commits.late_processes)]
+
+
+def _observe(state: _State) -> None:
     # Of standbys, a role may not see all.
-    if problem and (read_only or waiting):
-        commits.process_commits.suspend(problem)
-    return problem
+    is_certain = state.read_only or state.waiting or state.late
+    commits.process_commits.observed(_problem(state) if is_certain else None)
+
+
+def _problem(state: _State) -> str | None:
+    required = required_standbys(state.names)
+    if state.read_only:
+        return READ_ONLY
+    if state.connected < required:
+        return f"Commits wait for {required} synchronous standbys, of which {state.connected} are connected"
+    if state.waiting:
+        return "Commits wait for a synchronous standby that does not confirm them"
+    return commits.LATE_COMMIT if state.late else None
 
 
 def required_standbys(names: str) -> int:

@@ -1,6 +1,7 @@
 """Health checks of one process. `/livez`: it responds. `/readyz`: its database responds, has every migration and the
 schema that this version needs, and completes commits, by what it says and by what became of the last searches."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from core.views import AsyncAPIView
 from monitoring.health import redis_check
 
 log = logging.getLogger(__name__)
+
+#: Of the statements of /readyz together: each of them has a limit of its own.
+TIMEOUT_S = 2.0
 
 
 class Probe(AsyncAPIView):
@@ -73,7 +77,7 @@ async def reason_to_refuse_start() -> str | None:
     """None also while the database is down or not migrated yet: /readyz says so."""
     try:
         found = await schema_problem()
-        await replication.find_commit_problem()  # if there is one, the first searches are refused too
+        await replication.aobserve_commits()  # if there is one, the first searches are refused too
     except (DatabaseError, InterfaceError):
         found = None
     if found and found != schema_state.NOT_MIGRATED:
@@ -83,8 +87,9 @@ async def reason_to_refuse_start() -> str | None:
 
 async def _problem() -> str | None:
     try:
-        problem = await schema_problem() or await replication.find_commit_problem()
-    except (DatabaseError, InterfaceError) as error:
+        async with asyncio.timeout(TIMEOUT_S):
+            problem = await schema_problem() or await replication.aobserve_commits()
+    except (DatabaseError, InterfaceError, TimeoutError) as error:
         log.warning("not ready: database: %s", describe(error))
         return explain(error, "The database cannot be reached")
     if problem:

@@ -177,7 +177,7 @@ def test_concurrent_readyz_requests_do_not_wait(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(sql, "afetch", fetch_slowly)
         monkeypatch.setattr(schema_state, "migration_problem", lambda rows: None)
         monkeypatch.setattr(schema_state, "schema_problem", lambda rows: None)
-        monkeypatch.setattr(replication, "find_commit_problem", no_problem)
+        monkeypatch.setattr(replication, "aobserve_commits", no_problem)
         first = asyncio.create_task(probes.readiness.problem())
         await asyncio.sleep(0)
         assert await probes.readiness.problem() == "Not checked yet"

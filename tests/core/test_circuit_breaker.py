@@ -3,15 +3,9 @@
 import pytest
 
 from core.circuit_breaker import CircuitBreaker, Event
+from tests.clock import Clock
 
 FAILURES, OPEN_S = 5, 30.0
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -77,6 +71,21 @@ def test_failed_probe_reopens_without_a_new_event(breaker: CircuitBreaker, clock
     clock.now += 0.001
     assert breaker.admit() is not None
     assert events == ["breaker_opened"]
+
+
+def test_each_failed_probe_doubles_the_time(clock: Clock, events: list[Event]) -> None:
+    breaker = CircuitBreaker(events.append, clock, failures=1, open_s=1.0, max_open_s=8.0)
+    fail(breaker, 1)
+    for open_s in (1.0, 2.0, 4.0, 8.0, 8.0):
+        clock.now += open_s - 0.001
+        assert breaker.admit() is None
+        clock.now += 0.001
+        breaker.failed(admitted(breaker))
+    clock.now += 8.0
+    breaker.succeeded(admitted(breaker))
+    fail(breaker, 1)
+    clock.now += 1.0
+    admitted(breaker)
 
 
 def test_rejected_key_or_exhausted_quota_opens_at_once(breaker: CircuitBreaker) -> None:

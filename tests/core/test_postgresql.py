@@ -18,8 +18,7 @@ from psycopg import conninfo
 from callerid_project import databases
 from callerid_project.environment import Environment
 from core import loop
-from core.database_errors import describe
-from core.db import ConnectionLost, NotSent
+from core.database_errors import ConnectionLost, NotSent, describe
 from core.postgresql import pool as pools
 from core.postgresql.pool import Pool
 from tests.clusters import PostgresPair
