@@ -2,6 +2,7 @@
 
 import logging
 import re
+import sys
 from collections.abc import Callable
 from http import HTTPMethod
 from typing import Any, cast
@@ -210,4 +211,15 @@ _not_found_page = _console_page(
 )
 permission_denied = _handler(403, "Forbidden", _denied_page)
 not_found = _handler(404, str(exceptions.NotFound.default_detail), _not_found_page, _plain_not_found)
-server_error = _handler(500, INTERNAL, _plain_server_error)
+_suspended_page = _plain_page(503, "Changes cannot be saved now", "Try again in a moment.")
+_server_error = _handler(500, INTERNAL, _plain_server_error)
+_commits_suspended = _handler(503, OVERLOADED, _suspended_page, _suspended_page)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """handler500, which Django calls while it handles the exception."""
+    if not isinstance(sys.exception(), commits.CommitsSuspended):
+        return _server_error(request)
+    response = _commits_suspended(request)
+    response.headers["Retry-After"] = str(commits.CommitsSuspended.wait_s)
+    return response

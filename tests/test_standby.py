@@ -298,20 +298,23 @@ def test_pages_begin_no_commit_while_a_standby_hangs(serve: Serve, pair: Postgre
     service.manage("shell", "--no-imports", "-c", script)
     https = {"X-Forwarded-Proto": "https", "Referer": f"{service.url.replace('http:', 'https:')}/admin/login/"}
 
-    def log_in() -> int:
+    def log_in() -> requests.Response:
         page = requests.get(f"{service.url}/admin/login/", timeout=30)
         form = {"username": "boss", "password": "the right one"}
         form["csrfmiddlewaretoken"] = re.findall(r'csrfmiddlewaretoken" value="(\w+)"', page.text)[0]
         cookies = {"Cookie": "; ".join(f"{name}={value}" for name, value in page.cookies.get_dict().items())}
         url = f"{service.url}/admin/login/"
-        return requests.post(url, form, headers=https | cookies, timeout=30, allow_redirects=False).status_code
+        return requests.post(url, form, headers=https | cookies, timeout=30, allow_redirects=False)
 
-    assert log_in() == 302
+    assert log_in().status_code == 302
     pair.standby.pause()
-    assert [log_in() for _ in range(9)] == [500] * 9
+    answers = [log_in() for _ in range(9)]
+    assert [answer.status_code for answer in answers] == [500] + [503] * 8
+    assert "Changes cannot be saved now" in answers[-1].text
+    assert answers[-1].headers["Retry-After"] == "1"
     assert sessions_that_wait(pair) == 1
     pair.standby.resume()
-    wait_for(lambda: log_in() == 302)
+    wait_for(lambda: log_in().status_code == 302)
     assert "commits complete again" in service.log()
 
 
