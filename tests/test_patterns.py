@@ -51,7 +51,7 @@ WORST = {
     "callerid_project.settings: [a-z][a-z0-9_]{0,31}": "a",
     "callerid_project.asgi._UTF_8": " ",
     "core.long_lists: ([0-9]{1,17})-([0-9]{1,18})": "1-",
-    "core.postgresql.base._WRITES": "INSERT FOR UPDAT",
+    "core.postgresql.base.WRITES": "INSERT FOR UPDAT",
     "core.postgresql.replication._NUMBER": "FIRST 1 ",
     "core.redis._CODE": "A",
     "core.redis._CODE_IN_SCRIPT": "-A",

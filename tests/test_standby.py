@@ -292,6 +292,30 @@ def test_hanging_standby_uses_up_few_connections(serve: Serve, pair: PostgresPai
     assert (result["disagreements"], result.get("unknown_charges", {}).get("unknown", 0)) == ([], 0)
 
 
+def test_hang_that_is_not_shown_keeps_one_session(serve: Serve, pair: PostgresPair) -> None:
+    """The service does not see since when it waits; nor would any session wait for a standby if the disk of the
+    write-ahead log stalled."""
+    with psycopg.connect(pair.primary.url, autocommit=True) as admin:
+        admin.execute("ALTER SYSTEM SET track_activities = off")
+        admin.execute("SELECT pg_reload_conf()")
+        service = serve_unprivileged(serve, pair)
+        key = new_key(service)
+        assert search(service, key) == 200
+        pair.standby.pause()
+        end = time.monotonic() + 8
+        statuses = [search(service, key)]
+        while time.monotonic() < end:
+            statuses.append(search(service, key))
+            time.sleep(0.05)
+        assert statuses[0] == 500
+        assert set(statuses[1:]) == {503}
+        assert sessions_that_wait(pair) == 1
+        assert readiness(service) == (503, "A commit did not complete in time")
+        pair.standby.resume()
+        require_ready(service)
+        assert search(service, key) == 200
+
+
 def test_pages_begin_no_commit_while_a_standby_hangs(serve: Serve, pair: PostgresPair) -> None:
     service = serve_unprivileged(serve, pair)
     script = "from django.contrib.auth.models import User; User.objects.create_superuser('boss', '', 'the right one')"

@@ -20,7 +20,7 @@ from core.postgresql.client import DatabaseClient
 RV = TypeVar("RV")
 #: Also within WITH, and in a SELECT that locks rows. Of another statement with such a word, it is only wrong that it is
 #: refused while commits are suspended.
-_WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE|TRUNCATE|COPY)\b", re.IGNORECASE)
+WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE|TRUNCATE|COPY)\b", re.IGNORECASE)
 
 
 class NoReply(psycopg.OperationalError):
@@ -92,7 +92,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 def _execute(execute: Callable[..., Any], sql: Any, parameters: Any, many: bool, context: dict[str, Any]) -> Any:
     """Run a statement. While serving, that is for a page or a background thread; one that writes is only begun if
     commits complete."""
-    if not (settings.SERVING and isinstance(sql, str) and _WRITES.search(sql)):
+    if not (settings.SERVING and isinstance(sql, str) and WRITES.search(sql)):
         return execute(sql, parameters, many, context)
     process_commits = commits.process_commits
     if process_commits.are_suspended:

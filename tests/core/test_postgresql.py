@@ -17,8 +17,9 @@ from psycopg import conninfo
 
 from callerid_project import databases
 from callerid_project.environment import Environment
-from core import loop
-from core.database_errors import ConnectionLost, NotSent, describe
+from core import db, loop
+from core.database_errors import ConnectionLost, NotSent, OutOfTime, describe
+from core.postgresql import base
 from core.postgresql import pool as pools
 from core.postgresql.pool import Pool
 from tests.clusters import PostgresPair
@@ -79,6 +80,20 @@ def database(postgres_url: str, monkeypatch: pytest.MonkeyPatch, settings: Any) 
     with database.connect() as connection:
         connection.execute("CREATE TABLE pool_test (id bigint PRIMARY KEY, name text)")
     return database
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_write"),
+    [
+        ("\nUPDATE a SET b = 1", True),
+        ("WITH c AS (SELECT 1) INSERT INTO a SELECT * FROM c", True),
+        ("insert into a values (1)", True),
+        ("SELECT 1 FROM a FOR NO KEY UPDATE", True),
+        ("SELECT updated_at, is_deleted FROM inserts", False),
+    ],
+)
+def test_statements_that_write_are_recognized(statement: str, is_write: bool) -> None:
+    assert bool(base.WRITES.search(statement)) == is_write
 
 
 # --- Values and errors -----------------------------------------------------------------------------------------------
@@ -238,6 +253,30 @@ def test_without_a_free_connection_nothing_is_sent(database: Database) -> None:
 
     database.with_pool(work, size=1, max_wait_s=20)
     assert database.rows() == []
+
+
+def test_a_search_ends_its_reads_at_its_deadline(database: Database) -> None:
+    async def work(pool: Pool) -> None:
+        db.deadline.set(time.monotonic() + 0.3)
+        with pytest.raises(ConnectionLost):
+            await pool.fetch("SELECT pg_sleep(5)", [])
+        with pytest.raises(OutOfTime):
+            await pool.fetch("INSERT INTO pool_test VALUES (1, 'x')", [])
+
+    database.with_pool(work)
+    assert database.rows() == []
+
+
+def test_a_commit_that_was_sent_may_end_after_the_deadline(database: Database) -> None:
+    """If it were given up, whether it is late would not be known."""
+    statement = "INSERT INTO pool_test SELECT 1, 'x' FROM pg_sleep(1)"
+
+    async def work(pool: Pool) -> None:
+        db.deadline.set(time.monotonic() + 0.5)
+        await pool.fetch(statement, [], before=lambda: None)
+
+    database.with_pool(work)
+    assert database.rows() == [1]
 
 
 def test_a_silent_server_is_given_up_in_time(database: Database) -> None:
