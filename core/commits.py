@@ -10,10 +10,8 @@ after OPEN_S, and then twice as long after each failed one, a single search or p
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
 
 from django.db import OperationalError
 
@@ -36,16 +34,26 @@ class CommitsSuspended(OperationalError):
     wait_s = 1
 
 
-@dataclass(slots=True)
-class _Attempt:
-    """A search, or the commit of a page."""
+class Attempt:
+    """A search, or the commit of a page: what becomes of it tells whether commits complete."""
 
-    permit: object
-    has_committed: bool = False
+    __slots__ = ("_commits", "_token", "has_committed", "permit")
+
+    def __init__(self, commits: "CommitBreaker", permit: object) -> None:
+        self._commits = commits
+        self.permit = permit
+        self.has_committed = False
+
+    def __enter__(self) -> None:
+        self._token = _attempt.set(self)
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        _attempt.reset(self._token)
+        self._commits.end(self, error)
 
 
 #: The one in progress; None outside of one.
-_attempt: ContextVar[_Attempt | None] = ContextVar("attempt", default=None)
+_attempt: ContextVar[Attempt | None] = ContextVar("attempt", default=None)
 
 
 class CommitBreaker:
@@ -80,31 +88,12 @@ class CommitBreaker:
         if self._breaker.refuses if attempt is None else not self._breaker.is_current(attempt.permit):
             raise CommitsSuspended(self._problem)
 
-    @contextmanager
-    def attempt(self) -> Iterator[None]:
-        """A search, or the commit of a page: what becomes of it tells whether commits complete. Raises
-        CommitsSuspended."""
+    def attempt(self) -> Attempt:
+        """To be entered. Raises CommitsSuspended."""
         permit = self._breaker.admit()
         if permit is None:
             raise CommitsSuspended(self._problem)
-        attempt = _Attempt(permit)
-        token = _attempt.set(attempt)
-        try:
-            yield
-        except CommitsSuspended:
-            raise
-        except Exception as error:
-            if database_errors.concerns_all_searches(error):
-                self._fail(permit, error)
-            raise
-        else:
-            if attempt.has_committed:
-                self._breaker.succeeded(permit)
-            elif not self._needs_commit:
-                self._breaker.responded(permit)
-        finally:
-            self._breaker.dismissed(permit)
-            _attempt.reset(token)
+        return Attempt(self, permit)
 
     # --- What shows whether they complete ----------------------------------------------------------------------------
 
@@ -134,11 +123,19 @@ class CommitBreaker:
         elif self._was_observed:
             self._resume()
 
-    def _fail(self, permit: object, error: Exception) -> None:
-        if not self._needs_commit:
-            self._problem = database_errors.explain(error, DATABASE_FAILURES)
-            self._failed_at = self._clock()
-        self._breaker.failed(permit)
+    def end(self, attempt: Attempt, error: BaseException | None) -> None:
+        """The attempt has ended, by `error` if there is one."""
+        if error is None and attempt.has_committed:
+            self._breaker.succeeded(attempt.permit)
+        elif error is None and not self._needs_commit:
+            self._breaker.responded(attempt.permit)
+        elif error is None or isinstance(error, CommitsSuspended) or not database_errors.concerns_all_searches(error):
+            self._breaker.dismissed(attempt.permit)
+        else:
+            if not self._needs_commit:
+                self._problem = database_errors.explain(error, DATABASE_FAILURES)
+                self._failed_at = self._clock()
+            self._breaker.failed(attempt.permit)
 
     def _resume(self) -> None:
         self._needs_commit = self._was_observed = False
