@@ -111,10 +111,17 @@ async def acommit_one(statement: str, parameters: Sequence[Any] = ()) -> Any:
 
 
 async def acommit_with_connection(function: Callable[[], T]) -> T:
-    """The result of `function`, which commits durably on Django's connection. Raises core.commits.CommitsSuspended
-    too."""
+    """The result of `function`, which commits durably on Django's connection, and waits for SQLite's write lock until the
+    search has to end. Raises core.commits.CommitsSuspended too."""
     commits.process_commits.require()
-    result = await run_with_connection(function)
+    end = deadline.get()
+
+    def run() -> T:
+        if VENDOR == "sqlite" and settings.SERVING and end is not None:
+            fetch(f"PRAGMA busy_timeout = {max(0.0, end - time.monotonic()) * 1000:.0f}")
+        return function()
+
+    result = await run_with_connection(run)
     commits.process_commits.committed()
     return result
 

@@ -1,9 +1,12 @@
 """A database that does not respond although its connections stay open hangs no request, and the service recovers."""
 
 import json
+import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -79,6 +82,20 @@ def test_a_stalled_database_hangs_no_search(serve: Serve, postgres_server: Postg
     assert max(elapsed for _, elapsed in outcomes) < BOUND_S
     assert {status for status, _ in outcomes[12:]} <= {500, 503}
     require_recovery(service, key)
+
+
+def test_a_locked_sqlite_file_hangs_no_search(serve: Serve) -> None:
+    service = serve(DATABASE_URL="", SQLITE_TIMEOUT_S="30", **LIMITS)
+    key = new_key(service)
+    file = sqlite3.connect(Path(service.env["CALLERID_DATA_DIR"], "callerid.sqlite3"), isolation_level=None)
+    with closing(file), ThreadPoolExecutor(6) as callers:
+        file.execute("BEGIN IMMEDIATE")
+        answers = list(callers.map(lambda index: search(service, key, **{"Idempotency-Key": f"k{index}"}), range(6)))
+        readiness = get(service, "/readyz")
+        file.execute("ROLLBACK")
+        assert max(answer.elapsed.total_seconds() for answer in [*answers, readiness]) < BOUND_S
+        assert {answer.status_code for answer in answers} <= {500, 503}
+        require_recovery(service, key)
 
 
 def test_a_console_page_times_out_too(serve: Serve, postgres_server: PostgresServer) -> None:
