@@ -5,7 +5,7 @@ import re
 import sqlite3
 from typing import Any
 
-from django.db import DataError, Error, IntegrityError, OperationalError
+from django.db import DataError, Error, IntegrityError, OperationalError, connection
 
 
 class NotSent(OperationalError):
@@ -42,12 +42,11 @@ _REFUSALS = {
     "57P03": re.compile("the database system is "),
     "25006": re.compile("session is read-only|server is in hot standby mode"),
 }
-READ_ONLY = (
-    "The database accepts no writes: it is a standby, or set to read-only. Set target_session_attrs=read-write in "
-    "DATABASE_URL, also with a single host name, to use only a server that does"
+_READ_ONLY = "The database accepts no writes: it is a standby, or set to read-only"
+_ONLY_WRITABLE = (
+    "Set target_session_attrs=read-write in DATABASE_URL, also with a single host name, to use only a server that does"
 )
 _SENTENCES = {
-    "25006": READ_ONLY,
     "53100": "The disk of the database is full",
     "53300": "The database has no connection left: all those of the server, or of this role, are in use",
     "57P03": "The database is starting, stopping or recovering",
@@ -93,17 +92,25 @@ def concerns_all_searches(error: BaseException) -> bool:
 
 def explain(error: BaseException, otherwise: str) -> str:
     """One sentence about an error of the database, for those who may not read the log."""
-    return _SENTENCES.get(sqlstate(error), otherwise)
+    code = sqlstate(error)
+    return explain_read_only() if code == "25006" else _SENTENCES.get(code, otherwise)
+
+
+def explain_read_only() -> str:
+    """One sentence about a server that accepts no writes; with advice, unless it was followed."""
+    is_set = "target_session_attrs" in connection.settings_dict["OPTIONS"]
+    return _READ_ONLY if is_set else f"{_READ_ONLY}. {_ONLY_WRITABLE}"
 
 
 def sqlstate(error: BaseException) -> str:
     """The SQLSTATE, also of an SQLite file whose disk is full; empty if it is unknown."""
     cause: Any = error.__cause__ or error
-    if code := getattr(cause, "sqlstate", None):
-        return str(code)
+    code = str(getattr(cause, "sqlstate", None) or "")
+    if code and code != "08P01":  # PgBouncer's, which quotes what PostgreSQL has said
+        return code
     if isinstance(cause, sqlite3.Error):
         return "53100" if getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL else ""
-    return next((code for code, words in _REFUSALS.items() if words.search(str(cause))), "")
+    return next((known for known, words in _REFUSALS.items() if words.search(str(cause))), code)
 
 
 def describe(error: BaseException) -> str:

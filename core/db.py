@@ -111,8 +111,8 @@ async def acommit_one(statement: str, parameters: Sequence[Any] = ()) -> Any:
 
 
 async def acommit_with_connection(function: Callable[[], T]) -> T:
-    """The result of `function`, which commits durably on Django's connection, and waits for SQLite's write lock until the
-    search has to end. Raises core.commits.CommitsSuspended too."""
+    """The result of `function`, which commits durably on Django's connection. On SQLite it waits for the write lock
+    until the search has to end. Raises core.commits.CommitsSuspended too."""
     commits.process_commits.require()
     end = deadline.get()
 

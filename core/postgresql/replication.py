@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from core import commits, db
-from core.database_errors import READ_ONLY
+from core.database_errors import explain_read_only
 
 #: In seconds. A serving process gives a commit up after DB_STATEMENT_TIMEOUT_MS + 0.25 s, by default less than this.
 MAX_COMMIT_WAIT_S = 1.0
@@ -82,7 +82,7 @@ def _observe(state: _State) -> None:
 def _problem(state: _State) -> str | None:
     required = required_standbys(state.names)
     if state.read_only:
-        return READ_ONLY
+        return explain_read_only()
     if state.connected < required:
         return f"Commits wait for {required} synchronous standbys, of which {state.connected} are connected"
     if state.waiting:

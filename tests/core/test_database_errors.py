@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import psycopg
 import pytest
-from django.db import DatabaseError, OperationalError
+from django.db import DatabaseError, OperationalError, connection
 from psycopg import conninfo
 
 from core import loop
-from core.database_errors import describe
+from core.database_errors import describe, explain, sqlstate
 from core.postgresql import pool as pools
 from core.postgresql.pool import Pool
 from tests.servers import PgBouncer, required
@@ -79,6 +79,19 @@ def test_connection_errors_show_what_the_server_says(postgres_url: str) -> None:
     assert ["unsupported startup parameter: options" in each for each in refused] == [True, True]
     assert "Connection refused" in by_psycopg(pooler.url)
     assert f"127.0.0.1', {pooler.port}" in by_asyncpg(pooler.url)
+
+
+def test_no_connection_left_is_named_behind_a_pooler_too() -> None:
+    text = "server login has been failing, cached error: FATAL: sorry, too many clients already"
+    assert sqlstate(psycopg.errors.ProtocolViolation(text)) == "53300"
+    assert sqlstate(psycopg.errors.ProtocolViolation("unsupported startup parameter: options")) == "08P01"
+
+
+def test_advice_that_was_followed_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = psycopg.errors.ReadOnlySqlTransaction()
+    assert "Set target_session_attrs=read-write" in explain(error, "")
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "target_session_attrs", "read-write")
+    assert explain(error, "") == "The database accepts no writes: it is a standby, or set to read-only"
 
 
 def test_messages_of_sqlite_are_shown() -> None:
