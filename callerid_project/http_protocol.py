@@ -21,8 +21,10 @@ MAX_FRAMING_BYTES = 16 * 1024
 #: Of a body, as chunks or as they arrive: each costs a call.
 MAX_BODY_PIECES = 4096
 HEADER_TIMEOUT_S = 10.0
-#: How long the client may leave a response unread that fills the buffers. The kernel's hold megabytes, and have room
-#: again when a third of that was read; a client that reads nothing at all is disconnected earlier (serve.py).
+#: The digits of the longest Content-Length that the parser can count.
+MAX_LENGTH_DIGITS = 20
+#: How long the client may leave a response unread that fills the buffers. A client that reads nothing at all is
+#: disconnected earlier (serve.py).
 WRITE_TIMEOUT_S = 60.0
 #: How long a stopping server keeps an idle connection. A proxy has to stop using one earlier: nginx after 2 s
 #: (deploy/nginx/callerid.conf).
@@ -171,6 +173,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.write(response)
         self.on_response_complete()
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._phase is Phase.RESPONSE:  # an idle connection would keep all of its last request
+            self.cycle = None  # type: ignore[assignment]
+            self.scope, self.headers, self.url = {}, [], b""  # type: ignore[typeddict-item]
+
     def parse_without_upgrade(self, rest: bytes) -> None:
         """Parse the headers that have arrived again, without `Upgrade`, and then `rest`. The parser takes what follows
         `Upgrade` for another protocol's."""
@@ -186,9 +194,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _require_http_1(self) -> None:
         """Refuse what the parser accepts and RFC 9112 does not: other versions (section 2.3), another number of Host
-        fields than one (3.2), a transfer coding in HTTP/1.0 (6.1). The host of a whole URL replaces Host (3.2.2), and
-        HTTP/1.0 has no `Expect` (RFC 9110, section 10.1.1)."""
+        fields than one (3.2), a transfer coding in HTTP/1.0 (6.1); and a length of thousands of zeros, which `int` does.
+        The host of a whole URL replaces Host (3.2.2), and HTTP/1.0 has no `Expect` (RFC 9110, section 10.1.1)."""
         version, names = self.parser.get_http_version(), [name for name, _ in self.headers]
+        if any(name == b"content-length" and len(value) > MAX_LENGTH_DIGITS for name, value in self.headers):
+            self._refuse(*MALFORMED)
         fewest_hosts = {"1.0": 0, "1.1": 1}.get(version, 2)
         if not fewest_hosts <= names.count(b"host") <= 1 or (version == "1.0" and b"transfer-encoding" in names):
             self._refuse(*MALFORMED)

@@ -27,8 +27,8 @@ T = TypeVar("T")
 PAGE_THREADS = 4
 #: How many of them downloads may use at once: pages are computed beside any number of downloads.
 DOWNLOAD_THREADS = 2
-#: Of pages that compute or wait for a thread: one more gets 503.
-MAX_PAGES = 64
+#: Of pages that compute or wait for a thread: one more gets 503. The shipped proxies admit fewer of one address.
+MAX_PAGES = 128
 #: Pages count as not answered while one has waited for a thread for so long.
 STALLED_S = 30.0
 #: Of a response, sent at once.

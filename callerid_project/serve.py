@@ -22,6 +22,8 @@ from core.amounts import whole_number
 ACCEPTED_EACH_TURN = 8
 #: Linux ends a connection whose peer has acknowledged nothing for so long: it has gone, or does not read.
 UNREAD_TIMEOUT_S = 15
+#: What Linux accepts of a response before the network does. By default that is up to 4 MB (`tcp_wmem`) of a connection.
+MAX_UNSENT_BYTES = 256 * 1024
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -40,8 +42,9 @@ def bind(host: str, port: int) -> socket.socket:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # inherited by every connection
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # these are inherited by every connection
             bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_TIMEOUT_S * 1000)
+            bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES)
         bound.bind(address)
     except PermissionError:
         sys.exit(f"Port {port} requires privileges that this user lacks: choose a port above 1023, such as PORT=8001.")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import uvicorn
@@ -15,6 +16,7 @@ from callerid_project.http_protocol import (
     MAX_HEADERS,
     LimitedProtocol,
 )
+from callerid_project.serve import bind
 from tests.api import NUMBER
 from tests.callerid_project.test_overload import Transport
 from tests.load import create_tokens
@@ -69,6 +71,7 @@ def refusal(connection: Connection) -> tuple[int, str]:
         b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-A: a\0b\r\n\r\n",
         b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST /callerid/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + b"0" * 4_301 + b"\r\n\r\n",
         b"GET /livez\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello",  # HTTP/0.9 to the parser
         b"GET /livez HTTP/0.9\r\nHost: localhost\r\n\r\n",
         b"GET /livez HTTP/2.0\r\nHost: localhost\r\n\r\n",
@@ -210,6 +213,35 @@ def test_a_connection_that_was_reset_is_forgotten() -> None:
         protocol.timeout_keep_alive_task = timer = asyncio.get_running_loop().call_later(600, lambda: None)
         protocol.connection_lost(ConnectionResetError())
         assert timer.cancelled()
+
+    asyncio.run(check())
+
+
+def test_an_idle_connection_keeps_nothing_of_its_request() -> None:
+    path, scopes = f"/{'a' * 30_000}", list[dict[str, Any]]()
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        scopes.append(scope)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1")]})
+        await send({"type": "http.response.body", "body": b"x"})
+
+    async def check() -> None:
+        config = uvicorn.Config(application, http=LimitedProtocol, lifespan="off", log_config=None)
+        server, bound = uvicorn.Server(config), bind("127.0.0.1", 0)
+        running = asyncio.ensure_future(server.serve(sockets=[bound]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+        reader, writer = await asyncio.open_connection(*bound.getsockname())
+        for _ in range(2):  # the next request is answered as the first
+            writer.write(request(path))
+            assert (await reader.readuntil(b"x")).startswith(b"HTTP/1.1 200")
+        (protocol,) = server.server_state.connections
+        assert [scope["path"] for scope in scopes] == [path] * 2
+        assert path not in repr(vars(protocol))
+        writer.close()
+        server.should_exit = True
+        await running
 
     asyncio.run(check())
 

@@ -56,7 +56,17 @@ def test_the_server_raises_its_limit_of_open_files(serve: Callable[..., Service]
         assert resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert f"The server may have {hard:,} open files" in service.doctor("Open files")["detail"]
+    assert f"may have {hard:,} open files" in service.doctor("Open files")["detail"]
+
+
+def test_the_kernel_keeps_little_of_an_unread_response() -> None:
+    with server.bind("127.0.0.1", 0) as bound, socket.socket() as client:
+        bound.listen()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+        client.connect(bound.getsockname())
+        with bound.accept()[0] as accepted:
+            accepted.setblocking(False)
+            assert accepted.send(bytes(8 * 1024 * 1024)) < 2 * server.MAX_UNSENT_BYTES
 
 
 def test_an_idle_connection_is_closed_after_keep_alive_s(serve: Callable[..., Service]) -> None:
