@@ -194,7 +194,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _require_http_1(self) -> None:
         """Refuse what the parser accepts and RFC 9112 does not: other versions (section 2.3), another number of Host
-        fields than one (3.2), a transfer coding in HTTP/1.0 (6.1); and a length of thousands of zeros, which `int` does.
+        fields than one (3.2), a transfer coding in HTTP/1.0 (6.1), and lengths of thousands of zeros, as `int` does.
         The host of a whole URL replaces Host (3.2.2), and HTTP/1.0 has no `Expect` (RFC 9110, section 10.1.1)."""
         version, names = self.parser.get_http_version(), [name for name, _ in self.headers]
         if any(name == b"content-length" and len(value) > MAX_LENGTH_DIGITS for name, value in self.headers):

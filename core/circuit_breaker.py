@@ -82,7 +82,7 @@ class CircuitBreaker:
             self._failed_probes += 1
         full_time = self.is_open or open_now or self._failures >= self._most_failures
         if full_time or retry_after_s:
-            open_s = min(self._open_s * 2**self._failed_probes, self._max_open_s)
+            open_s = min(self._open_s * 2 ** min(self._failed_probes, 16), self._max_open_s)
             self.open(max(retry_after_s, open_s if full_time else 0.0))
 
     def open(self, for_s: float | None = None) -> None:

@@ -21,7 +21,7 @@ from core.circuit_breaker import CircuitBreaker, Event
 log = logging.getLogger(__name__)
 
 FAILURES = 3
-OPEN_S, MAX_OPEN_S = 1.0, 8.0
+OPEN_S, MAX_OPEN_S = 1.0, 4.0
 #: How long /readyz reports failed searches: a process that gets no search meanwhile has to be tried again.
 REPORTED_S = 10.0
 LATE_COMMIT = "A commit did not complete in time"
@@ -69,6 +69,7 @@ class CommitBreaker:
         self._was_observed = False
         #: The server's processes whose commit was late. They run on until it is complete.
         self.late_processes: tuple[int, ...] = ()
+        self._late_at = 0.0
 
     @property
     def are_suspended(self) -> bool:
@@ -80,6 +81,10 @@ class CommitBreaker:
         ago; None otherwise. Of late commits the server tells more."""
         is_reported = self.are_suspended and self._clock() - self._failed_at < REPORTED_S
         return self._problem if is_reported else None
+
+    def late_s(self) -> float:
+        """How long ago the last commit was late, in seconds."""
+        return self._clock() - self._late_at
 
     def require(self) -> None:
         """Raises CommitsSuspended if no commit may be begun now. While they are suspended, a search may begin one only
@@ -108,6 +113,7 @@ class CommitBreaker:
         """A commit was not complete in time. `process`: the id of its server process."""
         if process is not None:
             self.late_processes += (process,)
+        self._late_at = self._clock()
         self._problem, self._needs_commit = LATE_COMMIT, True
         attempt = _attempt.get()
         if attempt and self._breaker.is_current(attempt.permit):

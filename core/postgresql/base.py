@@ -3,13 +3,13 @@ a client (`dbshell`) that gets all parameters of DATABASE_URL. Searches use core
 
 import re
 from collections.abc import Callable
-from functools import partial
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import psycopg
 from django.conf import settings
-from django.db import OperationalError
+from django.db import OperationalError, transaction
 from django.db.backends.postgresql import base
 from psycopg.abc import PQGen
 from psycopg.errors import _WaitTimeout
@@ -61,9 +61,16 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def _commit(self) -> None:
         if self.has_written:
             self.has_written = False
+            # Now, where `statement_timeout` ends the wait for the row that a foreign key refers to, and not in COMMIT.
+            with self.wrap_database_errors:
+                self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
             _committed(super()._commit)  # type: ignore[misc]
         else:
             super()._commit()  # type: ignore[misc]
+
+    def _rollback(self) -> None:
+        self.has_written = False
+        super()._rollback()  # type: ignore[misc]
 
     def is_usable(self) -> bool:
         """Django calls this at the first statement of a request, and after an error. Not where the server accepts no
@@ -101,12 +108,10 @@ def _execute(execute: Callable[..., Any], sql: Any, parameters: Any, many: bool,
         process_commits.require()
         replication.observe_commits()
     process_commits.require()
-    run = partial(execute, sql, parameters, many, context)
     database = context["connection"]
-    if database.in_atomic_block:
+    with nullcontext() if database.in_atomic_block else transaction.atomic(database.alias):
         database.has_written = True
-        return run()
-    return _committed(run)
+        return execute(sql, parameters, many, context)
 
 
 def _committed(function: Callable[[], RV]) -> RV:

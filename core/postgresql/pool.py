@@ -118,27 +118,33 @@ class Pool:
 
     async def _acquire(self) -> "asyncpg.Connection[Any]":
         """Raises NotSent."""
-        while self._idle:
-            if not (idle := self._idle.pop()).is_closed():
-                return idle
-            self._reusable.pop(idle, None)
-            self._open -= 1
-        while self._open >= self._size:
-            if (handed := await self._wait(db.time_left_s(self._max_wait_s))) is not None:
-                return handed
-        try:
+        is_full = False  # the server accepts no further connection, and one of ours will be free soon
+        while True:
+            while self._idle:
+                if not (idle := self._idle.pop()).is_closed():
+                    return idle
+                self._reusable.pop(idle, None)
+                self._open -= 1
+            if self._open and (is_full or self._open >= self._size):
+                if (handed := await self._wait(db.time_left_s(self._max_wait_s))) is not None:
+                    return handed
+                is_full = False
+                continue
             self._open += 1
             try:
                 async with asyncio.timeout(db.time_left_s(self._max_wait_s)):
                     connected = await self._connect()
-                self._reusable[connected] = connected.get_server_pid()
-                return connected
-            except BaseException:
+            except BaseException as error:
                 self._open -= 1
+                if isinstance(error, asyncpg.TooManyConnectionsError) and self._open:
+                    is_full = True
+                    continue
                 self._hand_over(None)
+                if isinstance(error, _FAILURES):
+                    raise NotSent("no connection to the database in time") from error
                 raise
-        except _FAILURES as error:
-            raise NotSent("no connection to the database in time") from error
+            self._reusable[connected] = connected.get_server_pid()
+            return connected
 
     async def _wait(self, wait_s: float | None) -> "asyncpg.Connection[Any] | None":
         """Raises OutOfTime."""

@@ -7,7 +7,7 @@ log, is seen by the server's processes whose commit was late for this process: w
 """
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from core import commits, db
 from core.database_errors import explain_read_only
@@ -24,7 +24,8 @@ SELECT current_setting('transaction_read_only') = 'on',
     (SELECT count(*) FROM pg_stat_replication WHERE sync_state IS NULL OR sync_state IN ('sync', 'quorum')),
     EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'
         AND state_change < clock_timestamp() - interval '{MAX_COMMIT_WAIT_S} seconds'),
-    EXISTS (SELECT FROM pg_stat_activity WHERE pid = ANY(%s::integer[]))
+    EXISTS (SELECT FROM pg_stat_activity WHERE pid = ANY(%s::integer[])
+        AND backend_start < clock_timestamp() - make_interval(secs => %s))
 """  # noqa: S608
 #: As in PostgreSQL's documentation: `[FIRST | ANY] number (names)`, or only names, of which one must confirm.
 _NUMBER = re.compile(r"\s*(?:(?:FIRST|ANY)\s+)?([0-9]+)\s*\(", re.IGNORECASE)
@@ -69,8 +70,9 @@ async def require_commits() -> None:
         commits.process_commits.require()
 
 
-def _parameters() -> list[list[int]]:
-    return [list(commits.process_commits.late_processes)]
+def _parameters() -> list[Any]:
+    """A process that began after the last late commit is another one with the same id, as after a restart."""
+    return [list(commits.process_commits.late_processes), commits.process_commits.late_s()]
 
 
 def _observe(state: _State) -> None:

@@ -4,22 +4,22 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from datetime import UTC, date, datetime
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import psycopg
 import pytest
-from django.db import DatabaseError, DataError, IntegrityError
+from django.db import DatabaseError, DataError, IntegrityError, OperationalError, transaction
 from django.db.utils import ConnectionHandler
 from psycopg import conninfo
 
 from callerid_project import databases
 from callerid_project.environment import Environment
-from core import db, loop
+from core import commits, db, loop
 from core.database_errors import ConnectionLost, NotSent, OutOfTime, describe
-from core.postgresql import base
+from core.postgresql import base, replication
 from core.postgresql import pool as pools
 from core.postgresql.pool import Pool
 from tests.clusters import PostgresPair
@@ -335,6 +335,24 @@ def test_a_pool_grows_to_its_size_and_no_further(database: Database) -> None:
     assert database.with_pool(work, size=3) == (3, (3, 3, 3))
 
 
+def test_a_pool_shares_the_connections_that_its_role_may_have(database: Database) -> None:
+    role = {"user": "pool_test_limited", "password": "limited"}
+    with database.connect() as connection:
+        connection.execute("CREATE ROLE pool_test_limited LOGIN PASSWORD 'limited' CONNECTION LIMIT 2")
+
+        async def work(pool: Pool) -> tuple[int, ...]:
+            await asyncio.gather(*(pool.fetch("SELECT pg_sleep(0.01)", []) for _ in range(50)))
+            return pool.sizes()
+
+        try:
+            assert database.with_pool(work, size=4, **role) == (2, 2, 4)
+        finally:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE usename = %s", [role["user"]]
+            )
+            connection.execute("DROP ROLE pool_test_limited")
+
+
 # --- Connections to the wrong server ---------------------------------------------------------------------------------
 
 
@@ -405,6 +423,53 @@ def test_page_leaves_a_server_that_accepts_no_writes(
         with page.cursor() as cursor:
             cursor.execute(WRITE, [5])
     assert database.rows() == [5]
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_page_waits_for_no_locked_row_in_its_commit(
+    database: Database, monkeypatch: pytest.MonkeyPatch, settings: Any, django_db_blocker: Any, atomic: bool
+) -> None:
+    """There `statement_timeout` would not end it, and it would pass for a commit that does not complete."""
+    settings.SERVING, settings.DB_STATEMENT_TIMEOUT_MS = True, 300
+    monkeypatch.setattr(commits, "process_commits", process_commits := commits.CommitBreaker())
+    monkeypatch.setenv("DATABASE_URL", database.url)
+    parsed = Environment().database("DATABASE_URL")
+    page = ConnectionHandler({"default": databases.postgresql(parsed, serving=True, prepare=True)})["default"]
+    monkeypatch.setattr(transaction, "get_connection", lambda using=None: page)
+    with database.connect() as connection:
+        connection.execute("CREATE TABLE child (parent bigint REFERENCES pool_test DEFERRABLE INITIALLY DEFERRED)")
+        connection.execute("INSERT INTO pool_test VALUES (1, 'x')")
+    with django_db_blocker.unblock(), closing(page), psycopg.connect(database.url) as other:
+        other.execute("SELECT id FROM pool_test FOR UPDATE")
+        with (
+            pytest.raises(OperationalError, match="statement timeout"),
+            transaction.atomic() if atomic else nullcontext(),
+            page.cursor() as cursor,
+        ):
+            cursor.execute("INSERT INTO child VALUES (1)")
+        other.rollback()
+        with page.cursor() as cursor:
+            cursor.execute("INSERT INTO child VALUES (1)")
+        assert not page.in_atomic_block
+        assert other.execute("SELECT count(*) FROM child").fetchone() == (1,)
+    assert not process_commits.are_suspended
+
+
+def test_a_process_that_began_later_is_not_the_late_one(
+    database: Database, monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any, settings: Any
+) -> None:
+    """Its id is used again: after a restart, or by another server."""
+    monkeypatch.setattr(commits, "process_commits", process_commits := commits.CommitBreaker())
+    monkeypatch.setenv("DATABASE_URL", database.url)
+    parsed = Environment().database("DATABASE_URL")
+    page = ConnectionHandler({"default": databases.postgresql(parsed, serving=True, prepare=True)})["default"]
+    monkeypatch.setattr(replication.db, "connection", page)
+    with django_db_blocker.unblock(), closing(page), database.connect() as earlier:
+        process_commits.late(earlier.info.backend_pid)
+        assert replication.commit_problem() == commits.LATE_COMMIT
+        with database.connect() as later:
+            process_commits.late_processes = (later.info.backend_pid,)
+            assert replication.commit_problem() is None
 
 
 # --- Several hosts ---------------------------------------------------------------------------------------------------

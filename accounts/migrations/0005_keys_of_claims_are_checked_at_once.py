@@ -1,10 +1,10 @@
 from django.db import migrations
 
-# At COMMIT, its check would wait for the lock of the token's row without `statement_timeout`.
+# At COMMIT, their check would wait for a lock of the token, its row or the ledger without `statement_timeout`.
 CHANGE = """
 DO $$ DECLARE name text; BEGIN
-    FOR name IN SELECT conname FROM pg_constraint WHERE contype = 'f'
-        AND conrelid = 'accounts_idempotencyrecord'::regclass AND confrelid = 'accounts_apitoken'::regclass LOOP
+    FOR name IN SELECT conname FROM pg_constraint
+        WHERE contype = 'f' AND conrelid = 'accounts_idempotencyrecord'::regclass LOOP
         EXECUTE format('ALTER TABLE accounts_idempotencyrecord ALTER CONSTRAINT %I DEFERRABLE INITIALLY {}', name);
     END LOOP;
 END $$
@@ -21,7 +21,7 @@ def check_at(moment):
 
 class Migration(migrations.Migration):
 
-    safe_because = "it changes a constraint's time of check, without reading rows, and both times suit each version"
+    safe_because = "it changes when constraints are checked, without reading rows, and both times suit each version"
 
     dependencies = [
         ('accounts', '0004_customer_webhook'),
