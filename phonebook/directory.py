@@ -1,5 +1,6 @@
 """What telephones may search: the operator's contacts and rules. Nothing is charged here (`paid_search`)."""
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,9 +13,13 @@ from core.text import clean_text
 from phonebook import rules
 from phonebook.models import Contact
 
+#: What has a meaning in SIP or in a telephone's display, as in integrations/.
+_NOT_DISPLAYED = re.compile(r'["\\<>;]')
+MAX_BYTES = 64
+
 
 class Entry(NamedTuple):
-    """`number`: digits. `name` is not empty, and both texts are one line without control characters."""
+    """`number`: digits. `name` is not empty, and both texts are as `displayed` returns them, after a spam mark."""
 
     number: str
     name: str
@@ -40,6 +45,21 @@ def full_number(caller: str) -> str:
         return ""
 
 
+def dialed_number(number: str) -> str:
+    """`number` (digits, with country code) as the telephone system writes it: what `full_number` completes to it, a
+    national number if possible. Without the settings for numbers: with a plus."""
+    country = settings.COUNTRY_CODE
+    national = number.removeprefix(country) if country and number.startswith(country) else ""
+    forms = [settings.TRUNK_PREFIX + national, national, settings.INTERNATIONAL_PREFIX + number]
+    return next((form for form in forms if country and full_number(form) == number), f"+{number}")
+
+
+def displayed(text: str) -> str:
+    """One line of at most MAX_BYTES bytes: spaces replace quotes, backslashes, angle brackets and semicolons."""
+    text = clean_text(_NOT_DISPLAYED.sub(" ", clean_text(text)))
+    return text.encode()[:MAX_BYTES].decode(errors="ignore").rstrip()
+
+
 def of_number(number: str) -> Entry | None:
     """Name and spam classification of the rule that applies to `number`, as in a search; otherwise the contact's name.
     None without a name, unless the rule says spam."""
@@ -50,10 +70,10 @@ def of_number(number: str) -> Entry | None:
 
 def entry(number: str, name: str, location: str, *, spam: bool) -> Entry | None:
     """What a telephone shows: SPAM_MARK comes before the name of a spam caller. None for another one without a name."""
-    name = clean_text(name)
+    name = displayed(name)
     if spam:
         name = settings.SPAM_MARK + (name or f"+{number}")
-    return Entry(number, name, clean_text(location)) if name else None
+    return Entry(number, name, displayed(location)) if name else None
 
 
 def named(text: str, rows: QuerySet) -> QuerySet:
@@ -77,5 +97,5 @@ def everyone() -> Iterator[Entry]:
 
 def _entries(rows: QuerySet) -> Iterator[Entry]:
     for number, name, location in rows.values_list("number", "name", "location").iterator():
-        if name := clean_text(name):
-            yield Entry(str(number), name, clean_text(location))
+        if name := displayed(name):
+            yield Entry(str(number), name, displayed(location))

@@ -9,11 +9,12 @@ from phonebook import directory
 
 
 class Format(NamedTuple):
-    """`entry`: with {name} and {number}. `limit`: of the entries of a telephone's own directory, as its vendor
-    documents; None: not documented."""
+    """`entry`: with {name} and {numbers}. `numbers`: with {number}, for the first and the second one. `limit`: of the
+    entries of a telephone's own directory, as its vendor documents; None: not documented."""
 
     start: str
     entry: str
+    numbers: tuple[str, str]
     end: str
     limit: int | None = None
 
@@ -21,21 +22,29 @@ class Format(NamedTuple):
 FORMATS = {
     "yealink": Format(
         "<YealinkIPPhoneDirectory>",
-        "<DirectoryEntry><Name>{name}</Name><Telephone>{number}</Telephone></DirectoryEntry>",
+        "<DirectoryEntry><Name>{name}</Name>{numbers}</DirectoryEntry>",
+        ("<Telephone>{number}</Telephone>",) * 2,
         "</YealinkIPPhoneDirectory>",
         limit=1000,
     ),
     "snom": Format(
         '<tbook e="2" version="2.0">',
         '<contact fav="false" vip="false" blocked="false"><first_name/><last_name>{name}</last_name>'
-        '<numbers><number no="{number}" type="home" outgoing_id="0"/></numbers></contact>',
+        "<numbers>{numbers}</numbers></contact>",
+        (
+            '<number no="{number}" type="home" outgoing_id="0"/>',
+            '<number no="{number}" type="business" outgoing_id="0"/>',
+        ),
         "</tbook>",
         limit=250,
     ),
     "grandstream": Format(
         "<AddressBook>\n<version>1</version>",
-        "<Contact><FirstName/><LastName>{name}</LastName>"
-        '<Phone type="Work"><phonenumber>{number}</phonenumber><accountindex>0</accountindex></Phone></Contact>',
+        "<Contact><FirstName/><LastName>{name}</LastName>{numbers}</Contact>",
+        (
+            '<Phone type="Work"><phonenumber>{number}</phonenumber><accountindex>0</accountindex></Phone>',
+            '<Phone type="Home"><phonenumber>{number}</phonenumber><accountindex>0</accountindex></Phone>',
+        ),
         "</AddressBook>",
     ),
 }
@@ -49,7 +58,10 @@ def write(path: Path, chosen: Format) -> int:
         try:
             file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n{chosen.start}\n')
             for count, entry in enumerate(directory.everyone(), 1):  # noqa: B007
-                file.write(chosen.entry.format(name=escape(entry.name), number=f"+{entry.number}") + "\n")
+                # Telephones compare them with the caller's, digit by digit.
+                forms = dict.fromkeys([directory.dialed_number(entry.number), f"+{entry.number}"])
+                numbers = "".join(text.format(number=form) for text, form in zip(chosen.numbers, forms, strict=False))
+                file.write(chosen.entry.format(name=escape(entry.name), numbers=numbers) + "\n")
             file.write(chosen.end + "\n")
             file.close()
             Path(file.name).chmod(0o644)

@@ -3,8 +3,9 @@ text to a Unix socket (slapd-sock(5)), on a connection of its own, and reads ent
 
 Whatever fails, the result is "no entry", within DEADLINE_S: the telephone then shows the number. slapd itself has no
 time limit for an answer. A filter is not evaluated: a number in it finds that number's entry, and without one a name
-finds the contacts that have it as a part. slapd sends all entries on. With LDAP_TOKEN, the API is searched for a number
-without an entry, which costs a credit.
+finds the contacts that have it as a part. slapd sends all entries on. Telephones compare the number of an entry with
+the caller's, digit by digit: an entry has it as it was asked for, in the attributes that were asked for, and with its
+country code. With LDAP_TOKEN, the API is searched for a number without an entry, which costs a credit.
 """
 
 import asyncio
@@ -40,6 +41,11 @@ SUCCESS, INVALID_CREDENTIALS, UNWILLING_TO_PERFORM = 0, 49, 53
 #: puts a question mark before attributes that it does not know.
 _ASSERTION = re.compile(r"\(\??([\w.;-]+)~?=([^()]*)\)")
 _ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2})")
+#: Attributes of numbers, of inetOrgPerson: slapd drops an entry with one that it does not know.
+_NUMBERS = {"telephonenumber": "telephoneNumber", "mobile": "mobile", "homephone": "homePhone"}
+#: What telephoneNumber may have, but spaces and hyphens, which do not count in it: slapd drops an entry with others, or
+#: with equal values.
+_NOT_IN_NUMBERS = re.compile(r"[^0-9+().]")
 _NAMES = frozenset({"cn", "sn", "givenname", "displayname", "o", "company"})
 
 
@@ -72,7 +78,8 @@ async def respond(request: str) -> bytes:
     if operation == "SEARCH":
         limit = int(fields["sizelimit"])
         entries = await _search(fields["filter"], min(limit, MAX_ENTRIES) if limit > 0 else MAX_ENTRIES)
-        return b"".join(map(_ldif, entries)) + _result(SUCCESS)
+        assertions = _assertions(fields["filter"])
+        return b"".join(_ldif(entry, assertions) for entry in entries) + _result(SUCCESS)
     if operation == "BIND":
         password, given = settings.LDAP_PASSWORD, fields.get("cred", "")
         same = hmac.compare_digest(*(text.encode("utf-8", "surrogateescape") for text in (given, password)))
@@ -86,8 +93,7 @@ async def respond(request: str) -> bytes:
 
 async def _search(filter_: str, limit: int) -> list[directory.Entry]:
     """At most `limit` entries; none for an incomplete number, such as one that is being typed."""
-    given = _ASSERTION.findall(filter_)
-    assertions = [(attribute.lower(), _unescaped(value)) for attribute, value in given]
+    assertions = _assertions(filter_)
     numbers = dict.fromkeys(filter(None, (directory.full_number(text) for _, text in assertions)))
     names = [text for attribute, text in assertions if attribute in _NAMES and any(map(str.isalpha, text))]
     names = [text for text in dict.fromkeys(names) if len(text) >= MIN_NAME]
@@ -103,11 +109,17 @@ async def _search(filter_: str, limit: int) -> list[directory.Entry]:
     entries = await loop.run_with_connection(find) if numbers or names else []
     if settings.LDAP_TOKEN and len(numbers) == 1 and not entries:
         [number] = numbers
-        if any("*" not in value and directory.full_number(_unescaped(value)) == number for _, value in given):
+        values = [value for _, value in _ASSERTION.findall(filter_) if "*" not in value]
+        if any(directory.full_number(_unescaped(value)) == number for value in values):
             entry = await paid_search.shared_search(number, timeout_s=DEADLINE_S)
             entries = [entry] if entry else []
     log.info("directory: search by %s, %d found", "number" if numbers else "name", len(entries))
     return entries
+
+
+def _assertions(filter_: str) -> list[tuple[str, str]]:
+    """Attributes, in lower case, and the texts of their values."""
+    return [(attribute.lower(), _unescaped(value)) for attribute, value in _ASSERTION.findall(filter_)]
 
 
 def _unescaped(value: str) -> str:
@@ -116,12 +128,18 @@ def _unescaped(value: str) -> str:
     return octets.decode("utf-8", "replace").strip()
 
 
-def _ldif(entry: directory.Entry) -> bytes:
+def _ldif(entry: directory.Entry, assertions: list[tuple[str, str]]) -> bytes:
     """LDIF (RFC 2849), with all texts in base64. The DN has no +, which slapd 2.5 would drop the entry for."""
     values = {"cn": entry.name, "sn": entry.name, "displayName": entry.name, "l": entry.location}
     lines = [f"dn: uid={entry.number},{SUFFIX}", "objectClass: inetOrgPerson", f"uid: {entry.number}"]
     lines += [f"{name}:: {b64encode(text.encode()).decode()}" for name, text in values.items() if text]
-    return "\n".join([*lines, f"telephoneNumber: +{entry.number}", "", ""]).encode()
+    asked = [(attribute, _NOT_IN_NUMBERS.sub("", text)) for attribute, text in assertions]
+    asked = [(attribute, text) for attribute, text in asked if directory.full_number(text) == entry.number]
+    forms = [text for _, text in asked] or [directory.dialed_number(entry.number)]
+    numbers = [("telephoneNumber", text) for text in (*forms, f"+{entry.number}")]
+    numbers += [(_NUMBERS[attribute], text) for attribute, text in asked if attribute in _NUMBERS]
+    lines += [f"{name}: {text}" for name, text in dict.fromkeys(numbers)]
+    return "\n".join([*lines, "", ""]).encode()
 
 
 def _result(code: int) -> bytes:

@@ -172,7 +172,8 @@ def test_telephones_filters_find_names(search: Callable[..., list[str]]) -> None
             f"cn: {NAME}",
         ]
         assert search(each.replace("%", "m\u00fcller \\28s\u00fcd\\29\\2a"), "telephoneNumber")[1:] == [
-            "telephoneNumber: +493023125556"
+            "telephoneNumber: 03023125556",
+            "telephoneNumber: +493023125556",
         ]
         assert search(each.replace("%", "m")) == []
         assert search(each.replace("%", "nobody")) == []
@@ -200,16 +201,43 @@ def test_filter_is_no_injection(search: Callable[..., list[str]]) -> None:
 
 
 @pytest.mark.django_db
-def test_hostile_names_stay_one_value(search: Callable[..., list[str]]) -> None:
-    hostile = [name for name, shown in NAMES if shown and len(name) <= 200]
-    hostile += ["x\ndn: uid=1,dc=callerid", " x", ":: eA==", "< file:///etc/passwd", "x\n\nRESULT\ncode: 80"]
-    for number, name in enumerate(hostile, NUMBER):
-        Contact.objects.bulk_create([Contact(number=number, name=name)])
-        lines = search(f"(telephoneNumber=+{number})", "cn", "telephoneNumber")
-        assert lines[0] == f"dn: uid={number},dc=callerid"
-        assert lines[1].startswith("cn: ")
-        assert lines[1].isprintable()
-        assert lines[2:] == [f"telephoneNumber: +{number}"], name
+def test_names_are_cleaned_and_stay_one_value(search: Callable[..., list[str]]) -> None:
+    hostile = [(name, shown) for name, shown in NAMES if shown and len(name) <= 200] + [
+        ("x\ndn: uid=1,dc=callerid", "x dn: uid=1,dc=callerid"),
+        (" x", "x"),
+        (":: eA==", ":: eA=="),
+        ("< file:///etc/passwd", "file:///etc/passwd"),
+        ("x\n\nRESULT\ncode: 80", "x RESULT code: 80"),
+    ]
+    for number, (name, shown) in enumerate(hostile, NUMBER):
+        Contact.objects.bulk_create([Contact(number=number, name=name, location=name)])
+        lines = search(f"(telephoneNumber=+{number})", "cn", "l", "telephoneNumber")
+        found = [f"dn: uid={number},dc=callerid", f"cn: {shown}", f"l: {shown}", f"telephoneNumber: +{number}"]
+        assert lines == found, name
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("filter_", "numbers"),
+    [
+        ("(telephoneNumber=+493023125555)", "telephoneNumber: +493023125555"),
+        ("(telephoneNumber=03023125555)", "telephoneNumber: 03023125555, telephoneNumber: +493023125555"),
+        ("(mobile=03023125555)", "telephoneNumber: 03023125555, telephoneNumber: +493023125555, mobile: 03023125555"),
+        (
+            "(|(homePhone=*493023125555*)(ipPhone=493023125555))",
+            "telephoneNumber: 493023125555, telephoneNumber: +493023125555, homePhone: 493023125555",
+        ),
+        # Spaces and hyphens do not count in these attributes, and an entry with equal values would be lost.
+        (
+            "(|(telephoneNumber=0049 30 2312-5555)(ipPhone=00493023125555)(ipPhone=\\28030\\29 2312\u20115555))",
+            "telephoneNumber: 00493023125555, telephoneNumber: (030)23125555, telephoneNumber: +493023125555",
+        ),
+    ],
+)
+def test_entry_has_the_number_that_was_asked_for(search: Callable[..., list[str]], filter_: str, numbers: str) -> None:
+    Contact.objects.create(number=NUMBER, name=NAME)
+    found = search(filter_, "telephoneNumber", "mobile", "homePhone", "ipPhone")
+    assert found[1:] == numbers.split(", ")
 
 
 @pytest.mark.django_db

@@ -5,6 +5,7 @@ from tests.cases.kinds.files import contacts, number_file
 from tests.cases.kinds.numbers import spellings
 from tests.cases.kinds.requests import allowed_hosts, connection, forwarded_address, request_id
 from tests.cases.kinds.servers import read_only_database, redis_failover, redis_health
+from tests.cases.kinds.telephones import telephone_directory
 from tests.cases.kinds.vendors import vendor_reply
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "redis_health",
     "request_id",
     "spellings",
+    "telephone_directory",
     "vendor_reply",
 ]

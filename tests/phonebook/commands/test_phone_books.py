@@ -9,10 +9,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from django.db import OperationalError
 
-from core.text import clean_text
 from phonebook import directory, phone_books, rules
 from phonebook.models import Contact
-from tests.integrations.vectors import NAMES
+from tests.integrations.vectors import GERMANY, NAMES, NORTH_AMERICA
 from tests.phonebook.commands.imports import Ran
 from tests.upstream import Upstream, says
 
@@ -57,6 +56,29 @@ def test_phone_book_has_all_names_in_order(format_: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("format_", PATHS)
+@pytest.mark.parametrize(
+    ("given", "number", "numbers"),
+    [
+        (GERMANY, NUMBER, ["03023125555", "+493023125555"]),
+        (GERMANY, 442079460121, ["00442079460121", "+442079460121"]),
+        (NORTH_AMERICA, 12125550123, ["2125550123", "+12125550123"]),
+        (NORTH_AMERICA, NUMBER, ["011493023125555", "+493023125555"]),
+        ({}, NUMBER, ["+493023125555"]),
+    ],
+)
+def test_phone_book_has_both_forms_of_a_number(
+    given: dict[str, str], number: int, numbers: list[str], format_: str, tmp_path: Path, settings: Any
+) -> None:
+    for name, value in given.items():
+        setattr(settings, name, int(value) if name == "NATIONAL_DIGITS" else value)
+    Contact.objects.create(number=number, name="Musterhaus")
+    Ran("export_phone_book", "--format", format_, str(tmp_path / "book"))
+    root = ET.parse(tmp_path / "book").getroot()
+    found = root.findall(f"{PATHS[format_][1]}/{PATHS[format_][3]}")
+    assert [each.get("no", each.text) for each in found] == numbers
+
+
+@pytest.mark.parametrize("format_", PATHS)
 def test_hostile_names_stay_names(format_: str, tmp_path: Path) -> None:
     Contact.objects.bulk_create(Contact(number=number, name=name) for number, name in enumerate(HOSTILE, NUMBER))
     file = tmp_path / "phonebook.xml"
@@ -65,7 +87,7 @@ def test_hostile_names_stay_names(format_: str, tmp_path: Path) -> None:
     assert found.keys() == {f"+{number}" for number in range(NUMBER, NUMBER + len(HOSTILE))}
     for number, name in enumerate(HOSTILE, NUMBER):
         shown = found[f"+{number}"]
-        assert shown == clean_text(name)
+        assert shown == directory.displayed(name)
         assert shown.isprintable()
 
 
