@@ -46,7 +46,7 @@ export interface SearchResult extends SearchResponse {
 }
 
 export interface ClientOptions {
-  /** At most so many attempts; by default 3. */
+  /** At most so many attempts; by default 10. */
   attempts?: number;
   /** Milliseconds for each attempt; by default 2000. */
   attemptTimeoutMs?: number;
@@ -76,8 +76,8 @@ export class Client {
   constructor(baseUrl: string, token: string, options?: ClientOptions);
 
   /**
-   * Who `number` is: country code and number, digits only. Rejects with a subclass of CallerIdError after the last
-   * attempt, and with a TypeError for an invalid key or id.
+   * Who `number` is: country code and number. A plus, and what people write between digits, is left out. Rejects with
+   * a subclass of CallerIdError after the last attempt, and with a TypeError for an invalid argument.
    */
   search(number: string, options?: SearchOptions): Promise<SearchResult>;
 }
@@ -100,9 +100,9 @@ export class CallerIdError extends Error {
 
 /** 400 or another 4xx: the number, the idempotency key or the base URL is wrong. Not retried. */
 export class InvalidRequest extends CallerIdError {}
-/** 401: the token is wrong, expired or revoked. Not retried. */
+/** The service's 401: the token is wrong, expired or revoked. Not retried. */
 export class InvalidToken extends CallerIdError {}
-/** 403: the token has no credits left. Not retried. */
+/** The service's 403: the token has no credits left. Not retried. */
 export class NoCredits extends CallerIdError {}
 /** 429: too many requests with this token within a minute. Retried after `retryAfter` if the time allows. */
 export class RateLimited extends CallerIdError {}
@@ -112,5 +112,8 @@ export class Overloaded extends CallerIdError {}
 export class ServiceFailed extends CallerIdError {}
 /** No response: the connection failed, or the time limit was reached. Retried. */
 export class Unreachable extends CallerIdError {}
-/** A 200 whose body is not a search response, which is retried, or any other status, such as a redirect. */
+/**
+ * A 200 whose body is not a search response, which is retried; a 401 or 403 of a proxy or firewall, not the service; or
+ * any other status, such as a redirect.
+ */
 export class InvalidAnswer extends CallerIdError {}

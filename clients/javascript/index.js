@@ -1,15 +1,22 @@
 // JavaScript client of the Caller ID service, for Node.js 18 and newer. index.d.ts describes what it exports.
 import { randomUUID } from "node:crypto";
+import { setMaxListeners } from "node:events";
 import { STATUS_CODES } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const VERSION = "1.0.0";
-/** Before a retry without `Retry-After`. */
+/** Before the first retry without `Retry-After`, and at most: the wait doubles, less up to a half of it at random. */
 const RETRY_WAIT_MS = 200;
+const MAX_RETRY_WAIT_MS = 1000;
 /** Of a response's body. The service's own have less than 2 KiB. */
 const MAX_BODY_BYTES = 65_536;
 const IDEMPOTENCY_KEY = /^[!-~]{1,255}$/;
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/;
+/** A JWT, with what a file adds around it, such as a newline or a byte order mark. */
+const JWT = /^\s*([A-Za-z0-9._~+/=-]+)\s*$/;
+/** Spaces, line breaks, control and invisible characters, dashes, and other marks that people write between digits. */
+const SEPARATORS = /[\p{Z}\p{Cc}\p{Cf}\p{Pd}\u2212.()]/gu;
+const HTTP_DATE = /^[A-Z][a-z]{2,8}, .{1,40} GMT$/;
 
 /** The members of a response with their types, as the OpenAPI document has them; `?`: absent when unknown. */
 const SEARCH_RESPONSE = {
@@ -51,21 +58,25 @@ export class Client {
   #attemptTimeoutMs;
   #totalTimeoutMs;
 
-  constructor(baseUrl, token, { attempts = 3, attemptTimeoutMs = 2000, totalTimeoutMs = 4000 } = {}) {
+  constructor(baseUrl, token, { attempts = 10, attemptTimeoutMs = 2000, totalTimeoutMs = 4000 } = {}) {
     this.#url = endpoint(baseUrl);
-    if (typeof token !== "string" || !token) throw new TypeError("token must be a string, and not empty");
+    const [, jwt] = (typeof token === "string" && token.match(JWT)) || [];
+    if (!jwt) throw new TypeError("token must be a string such as eyJ….eyJ….…, without other characters within it");
     const limits = [attemptTimeoutMs, totalTimeoutMs];
     if (!(Number.isInteger(attempts) && attempts >= 1 && limits.every((ms) => ms > 0 && ms < 2 ** 31))) {
       throw new TypeError("attempts must be at least 1, and time limits milliseconds above 0 and below 2 ** 31");
     }
-    this.#token = token;
+    this.#token = jwt;
     this.#attempts = attempts;
     this.#attemptTimeoutMs = attemptTimeoutMs;
     this.#totalTimeoutMs = totalTimeoutMs;
   }
 
-  async search(number, { idempotencyKey = randomUUID(), requestId, signal } = {}) {
+  async search(text, { idempotencyKey = randomUUID(), requestId, signal } = {}) {
     const deadline = performance.now() + this.#totalTimeoutMs;
+    const number = digits(text);
+    // A program may have one signal for all its searches; each search removes its listeners.
+    if (signal instanceof AbortSignal) setMaxListeners(0, signal);
     // One key for all attempts: no attempt is charged twice.
     const request = this.#request(number, idempotencyKey, requestId);
     for (let attempt = 1; ; attempt++) {
@@ -74,7 +85,7 @@ export class Client {
         const [response, body] = await send(this.#url, request, timeoutMs, signal);
         return this.#classify(number, response, body);
       } catch (error) {
-        const waitMs = error instanceof CallerIdError ? retryWaitMs(error) : undefined;
+        const waitMs = error instanceof CallerIdError ? retryWaitMs(error, attempt) : undefined;
         const isLast = waitMs === undefined || attempt === this.#attempts;
         if (isLast || performance.now() + waitMs >= deadline) throw error;
         await sleep(waitMs, undefined, { signal }).catch(() => signal.throwIfAborted());
@@ -125,12 +136,13 @@ export class Client {
       }
     }
     const said = document?.detail;
-    const detail = typeof said === "string" && !reveals(said) ? said : (STATUS_CODES[status] ?? "Unknown status");
-    let retryAfter;
-    if (status === 429 || status === 503) {
-      const text = headers.get("Retry-After");
-      retryAfter = /^\d{1,9}$/.test(text) ? Number(text) : 1;
+    const isOfService = typeof said === "string";
+    const detail = isOfService && !reveals(said) ? said : (STATUS_CODES[status] ?? "Unknown status");
+    if (!isOfService && (status === 401 || status === 403)) {
+      // about the login or the rules of a proxy, not about token and credits
+      throw new InvalidAnswer(`${detail}, not from the service`, { status, requestId });
     }
+    const retryAfter = status === 429 || status === 503 ? retryAfterSeconds(headers) : undefined;
     const ErrorClass = ERRORS[status] ?? ERRORS_OF_HUNDRED[Math.floor(status / 100)] ?? InvalidAnswer;
     throw new ErrorClass(detail, { status, requestId, retryAfter });
   }
@@ -173,11 +185,30 @@ async function send(url, request, timeoutMs, signal) {
   }
 }
 
+/**
+ * `text` without its plus and what people write between digits. What makes another number of it stays, and the service
+ * refuses it: the zero of `+49 (0)30 …`, a spreadsheet's `.0`.
+ */
+function digits(text) {
+  if (typeof text !== "string") throw new TypeError("number must be a string");
+  if (/\(\s*0\s*\)|^\+?\d+\.\d{1,2}$/.test(text)) return text;
+  return text.replace(SEPARATORS, "").replace(/^[+\uff0b]/, "");
+}
+
+/** A date is compared with the response's own, because clocks differ. 1 if there is neither date nor seconds. */
+function retryAfterSeconds(headers) {
+  const text = headers.get("Retry-After") ?? "";
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  const [until, now] = [text, headers.get("Date") ?? ""].map((date) => (HTTP_DATE.test(date) ? Date.parse(date) : NaN));
+  return Math.max(Math.ceil((until - (now || Date.now())) / 1000) || 1, 1);
+}
+
 /** Milliseconds before the next attempt; undefined: there is none, for its response would be the same. */
-function retryWaitMs(error) {
-  if (error.retryAfter !== undefined) return error.retryAfter * 1000;
+function retryWaitMs(error, attempt) {
   const isTemporary = error instanceof ServiceFailed || error instanceof Unreachable || error.status === 200;
-  return isTemporary ? RETRY_WAIT_MS : undefined;
+  if (error.retryAfter === undefined && !isTemporary) return undefined;
+  const longestMs = Math.min(RETRY_WAIT_MS * 2 ** (attempt - 1), MAX_RETRY_WAIT_MS);
+  return Math.max((error.retryAfter ?? 0) * 1000, longestMs * (0.5 + Math.random() / 2));
 }
 
 function parse(body) {

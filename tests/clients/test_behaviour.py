@@ -1,5 +1,6 @@
 """Each client in clients/ does what docs/clients.md says: with a scripted server, and with the service."""
 
+import gzip
 import json
 import logging
 import re
@@ -13,7 +14,7 @@ import pytest
 
 from tests import upstream
 from tests.clients.drivers import CLIENTS, Outcome, Search
-from tests.examples.cases import CASES, DATA, NUMBER, OK, Script, error
+from tests.examples.cases import CASES, DATA, NUMBER, OK, Script, error, proxy_page
 from tests.plugin import ROOT
 from tests.servers import free_port, required
 from tests.service import Service
@@ -24,6 +25,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.once]
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJqdGkiOiIxIn0.c2lnbmF0dXJl"
 BODY = {"success": True, "data": DATA, "credits_remaining": 9}
 JSON = "Content-Type: application/json\r\n"
+DAY = "Mon, 23 Nov 2026"
+PATIENT = {"attempts": 10, "total_timeout_s": 60}
 #: The error for each exit code of the examples.
 EXIT_CODES = {0: "", 1: "InvalidRequest", 3: "InvalidToken", 4: "NoCredits", 5: "RateLimited", 6: "ServiceFailed"} | {
     7: "Overloaded",
@@ -46,6 +49,14 @@ class Expected:
     retry_after: int | None = None
     url_ends: str = ""
     options: dict[str, Any] = field(default_factory=dict)
+
+
+def of_proxy(status: int, headers: str) -> Behaviour:
+    return upstream.raw(b"<html>Not the service</html>", status, f"Content-Type: text/html\r\n{headers}")
+
+
+def compressed(coding: str, body: bytes) -> Behaviour:
+    return upstream.raw(body, 200, f"{JSON}Content-Encoding: {coding}\r\n")
 
 
 def fault(name: str, requests: int, error: str) -> Expected:
@@ -81,6 +92,26 @@ EXPECTED = {
     "a status without a name": Expected([upstream.raw(b"", 499)], 1, "InvalidRequest", "499 Unknown status"),
     "the token is echoed": Expected([error(400, f"Unknown {TOKEN}")], 1, "InvalidRequest", "400 Bad Request"),
     "the number is echoed": Expected([error(401, f"No {NUMBER}")], 1, "InvalidToken", "401 Unauthorized"),
+    "a firewall's page": Expected([proxy_page(403)], 1, "InvalidAnswer", "403 Forbidden, not from the service"),
+    "a proxy's login": Expected([proxy_page(401)], 1, "InvalidAnswer", "401 Unauthorized, not from the service"),
+    "a proxy while the service restarts": Expected(
+        [proxy_page(502), proxy_page(504), proxy_page(502), proxy_page(503), OK], 5, waits_s=1.7, options=PATIENT
+    ),
+    "waits that grow": Expected([upstream.resets] * 4 + [OK], 5, waits_s=1.2, options=PATIENT),
+    "a proxy's rate limit": Expected([of_proxy(429, "Retry-After: 1\r\n"), OK], 2, waits_s=1),
+    "429 until a date": Expected(
+        [of_proxy(429, f"Date: {DAY} 05:00:00 GMT\r\nRetry-After: {DAY} 05:00:02 GMT\r\n"), OK], 2, waits_s=2
+    ),
+    "503 until a date too late": Expected(
+        [of_proxy(503, f"Date: {DAY} 05:00:00 GMT\r\nRetry-After: {DAY} 05:02:00 GMT\r\n")],
+        1,
+        "Overloaded",
+        "503 Service Unavailable",
+        retry_after=120,
+    ),
+    "no date": Expected([error(429, "x", "30,120")], 1, "RateLimited", retry_after=1, options={"attempts": 1}),
+    "zero seconds": Expected([error(429, "x", "0")] * 2 + [OK], 3, waits_s=0.3),
+    "compressed though not asked for": Expected([compressed("gzip", gzip.compress(json.dumps(BODY).encode()))], 1),
     "unknown members": Expected([upstream.says({**BODY, "more": 1, "data": {**DATA, "more": [None]}})], 1),
 }
 
@@ -189,6 +220,33 @@ def test_client_reads_body_and_headers(vendor: Callable[..., Upstream], client: 
 
 
 @each_client
+def test_numbers_are_sent_as_digits(vendor: Callable[..., Upstream], client: str) -> None:
+    sent = {
+        "+1 212 555-0142": NUMBER,
+        "\uff0b1\u202f212\u2011555\u22120142": NUMBER,
+        "\u202a(1) 212.555.0142\u202c\n": NUMBER,
+        # Another number without the marks between its digits, which the service refuses.
+        "+49 (0)30 23125555": "+49 (0)30 23125555",
+        "12125550142.0": "12125550142.0",
+        "+1 212 555/0142": "1212555/0142",
+        "+1 212 555 0142 ext. 5": "12125550142ext5",
+        "anonymous": "anonymous",
+    }
+    servers = [vendor(OK) for _ in sent]
+    with required():
+        CLIENTS[client]([Search(server.url, TOKEN, text) for text, server in zip(sent, servers, strict=True)])
+    assert [json.loads(server.bodies[0])["query"] for server in servers] == list(sent.values())
+
+
+@each_client
+def test_token_of_a_file_is_sent_without_its_newline(vendor: Callable[..., Upstream], client: str) -> None:
+    server = vendor(OK)
+    with required():
+        CLIENTS[client]([Search(server.url, text, NUMBER) for text in (f"{TOKEN}\n", f"\ufeff {TOKEN}\r\n")])
+    assert [json.loads(body)["api_key"] for body in server.bodies] == [TOKEN] * 2
+
+
+@each_client
 def test_client_without_a_server(client: str) -> None:
     with required():
         (outcome,) = CLIENTS[client]([Search(f"http://127.0.0.1:{free_port()}", TOKEN, NUMBER)])
@@ -231,7 +289,7 @@ def test_clients_search_with_the_service(
             assert (found.result["credits_remaining"], found.result["request_id"]) == (0, "request-1")
             assert not found.result["replayed"]
             searches = [Search(service.url, token, NUMBER), Search(service.url, "x", NUMBER)]
-            failed = run([*searches, Search(service.url, token, "+1 212 555 0142")])
+            failed = run([*searches, Search(service.url, token, "+1 212 555 0142 ext. 5")])
             assert [(outcome.error, outcome.detail) for outcome in failed] == [
                 ("NoCredits", "No credits remaining"),
                 ("InvalidToken", "Invalid or missing token"),

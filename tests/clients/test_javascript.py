@@ -11,7 +11,7 @@ import pytest
 
 import callerid_client
 from tests import upstream
-from tests.examples.cases import NUMBER, OK
+from tests.examples.cases import NUMBER, OK, Script
 from tests.plugin import ROOT
 from tests.servers import Unavailable, required
 from tests.upstream import Upstream
@@ -51,7 +51,8 @@ def test_invalid_arguments_are_refused() -> None:
         [url, "a.b.c"] for url in (None, "", "example.org", "ftp://example.org", "https://a:b@example.org")
     ]
     arguments += [[url, "a.b.c"] for url in ("https://example.org?a=b", "https://example.org#a", "https://h:99999")]
-    arguments += [["https://example.org", token] for token in (None, "", 7)]
+    tokens = (None, "", 7, "\n", "a.b.c\nd.e.f", "Bearer a.b.c", '"a.b.c"', "a.b.\u0441")
+    arguments += [["https://example.org", token] for token in tokens]
     limits = [{"attempts": 0}, {"attempts": 1.5}, {"attemptTimeoutMs": 0}, {"totalTimeoutMs": 2**31}]
     arguments += [["https://example.org", "a.b.c", options] for options in limits]
     not_strings: list[object] = [None, ["a"], 7]
@@ -66,6 +67,38 @@ def test_invalid_arguments_are_refused() -> None:
         console.log(JSON.stringify(refusals));
     """
     assert node(code, made=arguments, searches=searches) == ["TypeError"] * (len(arguments) + len(searches))
+
+
+def test_package_can_be_required() -> None:
+    """By Node.js 20.19, 22.12 and newer, as its page says."""
+    code = f"""
+        import {{ createRequire }} from "node:module";
+        const required = createRequire(import.meta.url)({json.dumps(str(ROOT / "clients" / "javascript"))});
+        console.log(JSON.stringify(required.Client === callerid.Client));
+    """
+    version = node("console.log(JSON.stringify(process.versions.node.split('.').map(Number)));")
+    if version < [20, 19] or [21] <= version < [22, 12]:
+        pytest.skip("this Node.js requires no ES modules")
+    assert node(code) is True
+
+
+def test_searches_share_a_signal(vendor: Callable[..., Upstream]) -> None:
+    """Node.js warns of more than ten listeners of a signal."""
+    code = """
+        const client = new callerid.Client(url, "a.b.c", { totalTimeoutMs: 60_000 });
+        const { signal } = new AbortController();
+        const results = await Promise.all(Array(20).fill().map(() => client.search(number, { signal })));
+        console.log(results.length);
+    """
+    assert node(code, url=vendor(Script([upstream.resets] * 15 + [OK])).url, number=NUMBER) == 20
+
+
+def test_defaults_wait_for_a_restart(vendor: Callable[..., Upstream]) -> None:
+    code = """
+        const client = new callerid.Client(url, "a.b.c", { totalTimeoutMs: 60_000 });
+        console.log((await client.search(number)).creditsRemaining);
+    """
+    assert node(code, url=vendor(Script([upstream.resets] * 4 + [OK])).url, number=NUMBER) == 9
 
 
 def test_unknown_members_are_absent(vendor: Callable[..., Upstream]) -> None:

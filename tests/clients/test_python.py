@@ -20,7 +20,7 @@ import callerid_client
 from callerid_client import AsyncClient, CallerIdError, Client
 from tests import upstream
 from tests.clients.drivers import frames_below
-from tests.examples.cases import NUMBER, OK
+from tests.examples.cases import NUMBER, OK, Script
 from tests.upstream import Conversation, Upstream
 
 pytestmark = pytest.mark.once
@@ -43,7 +43,8 @@ def test_invalid_base_url_is_refused(base_url: str) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"token": ""}, {"token": b"a.b.c"}, {"attempts": 0}, {"attempt_timeout_s": 0}, {"total_timeout_s": float("inf")}],
+    [{"attempts": 0}, {"attempt_timeout_s": 0}, {"total_timeout_s": float("inf")}]
+    + [{"token": token} for token in ("", "\n", b"a.b.c", "a.b.c\nd.e.f", "Bearer a.b.c", '"a.b.c"', "a.b.\u0441")],
 )
 def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must"):
@@ -78,6 +79,17 @@ def test_no_frame_of_an_invalid_argument_has_the_token(options: dict[str, Any], 
     frames = frames_below(caught.value)
     assert "_client.py" in frames
     assert token not in frames
+
+
+def test_defaults_wait_for_a_restart(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(Script([upstream.resets] * 4 + [OK]))
+    with Client(server.url, TOKEN, total_timeout_s=60) as client:
+        assert client.search(NUMBER).credits_remaining == 9
+
+
+def test_results_are_hashable(vendor: Callable[..., Upstream]) -> None:
+    with Client(vendor(OK).url, TOKEN) as client:
+        assert len({client.search(NUMBER), client.search(NUMBER)}) == 1
 
 
 def test_threads_share_connections(vendor: Callable[..., Upstream]) -> None:

@@ -3,16 +3,20 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import email.utils
 import http.client
 import json
 import math
 import os
+import random
 import re
 import ssl
 import threading
 import time
+import unicodedata
 import uuid
 import weakref
+import zlib
 from typing import Self
 
 import httpx2
@@ -21,13 +25,18 @@ from . import _errors as errors
 from ._types import SearchResponse, SearchResult, read_fields
 from ._version import __version__
 
-#: Before a retry without `Retry-After`.
-RETRY_WAIT_S = 0.2
+#: Before the first retry without `Retry-After`, and at most: the wait doubles, less up to a half of it at random.
+RETRY_WAIT_S, MAX_RETRY_WAIT_S = 0.2, 1.0
 #: Of a response's body. The service's own have less than 2 KiB.
 MAX_BODY_BYTES = 65_536
 #: Any other status has the class of its hundred.
 ERRORS = {401: errors.InvalidToken, 403: errors.NoCredits, 429: errors.RateLimited, 503: errors.Overloaded}
 REQUEST_ID = "[A-Za-z0-9._-]{1,64}"
+#: A JWT, with what a file adds around it, such as a newline or a byte order mark.
+JWT = r"[\s\ufeff]*([A-Za-z0-9._~+/=-]+)[\s\ufeff]*"
+#: Categories of Unicode: spaces, line breaks, control and invisible characters, dashes.
+SEPARATORS = {"Zs", "Zl", "Zp", "Cc", "Cf", "Pd"}
+HTTP_DATE = "[A-Z][a-z]{2,8}, .{1,40} GMT"
 
 
 class _Core:
@@ -36,7 +45,7 @@ class _Core:
         base_url: str,
         token: str,
         *,
-        attempts: int = 3,
+        attempts: int = 10,
         attempt_timeout_s: float = 2.0,
         total_timeout_s: float = 4.0,
         ssl_context: ssl.SSLContext | None = None,
@@ -45,14 +54,15 @@ class _Core:
 
         `base_url`: the service's, such as `https://callerid.example.org`. `token`: a JWT from its operator.
         `attempts`: at most so many, each of at most `attempt_timeout_s` seconds, and of at most `total_timeout_s`
-        together with the waits between them. `ssl_context`: to verify the service by, instead of the system's
-        certificates.
+        together with the waits between them, which grow. `ssl_context`: to verify the service by, instead of the
+        system's certificates.
         """
-        self._token = token
-        del token  # error reports that include local variables, such as Sentry's, must not have it
+        found = re.fullmatch(JWT, token) if isinstance(token, str) else None
+        self._token = found[1] if found else ""
+        del token, found  # error reports that include local variables, such as Sentry's, must not have it
         self._url = _endpoint(base_url)
-        if not isinstance(self._token, str) or not self._token:
-            raise ValueError("token must be a string, and not empty")
+        if not self._token:
+            raise ValueError("token must be a string such as eyJ….eyJ….…, without other characters within it")
         if attempts < 1 or not all(0 < limit < math.inf for limit in (attempt_timeout_s, total_timeout_s)):
             raise ValueError("attempts must be at least 1, and time limits finite numbers of seconds above 0")
         self._attempts = attempts
@@ -67,6 +77,7 @@ class _Core:
 
     async def _search(self, number: str, idempotency_key: str | None, request_id: str | None) -> SearchResult:
         deadline = time.monotonic() + self._total_timeout_s
+        number = _digits(number)
         # One key for all attempts: no attempt is charged twice.
         request = self._request(number, str(uuid.uuid4()) if idempotency_key is None else idempotency_key, request_id)
         attempt = 1
@@ -78,7 +89,7 @@ class _Core:
                     return answer
                 raise answer
             except errors.CallerIdError as error:
-                wait_s = _wait_s(error)
+                wait_s = _wait_s(error, attempt)
                 if wait_s is None or attempt == self._attempts or time.monotonic() + wait_s >= deadline:
                     raise
             attempt += 1
@@ -112,7 +123,7 @@ class _Core:
                         body += chunk
                         if len(body) > MAX_BODY_BYTES:
                             return response, b""
-                    return response, body
+                    return response, _decoded(body, response.headers.get("Content-Encoding", ""))
         except TimeoutError:
             raise errors.Unreachable("No response in time") from None
         except (httpx2.RequestError, OSError) as error:
@@ -147,13 +158,13 @@ class _Core:
                 replayed=headers.get("Idempotent-Replayed") == "true",
                 outcomes=dict(re.findall('(source_[ab]);desc="([a-z-]+)"', headers.get("Server-Timing", ""))),
             )
-        detail = document.get("detail") if isinstance(document, dict) else None
-        if not isinstance(detail, str) or self._reveals(detail, number):
-            detail = http.client.responses.get(status, "Unknown status")
-        retry_after = None
-        if status in (429, 503):
-            text = headers.get("Retry-After", "")
-            retry_after = int(text) if re.fullmatch("[0-9]{1,9}", text) else 1
+        said = document.get("detail") if isinstance(document, dict) else None
+        detail = http.client.responses.get(status, "Unknown status")
+        if isinstance(said, str):
+            detail = detail if self._reveals(said, number) else said
+        elif status in (401, 403):  # about the login or the rules of a proxy, not about token and credits
+            return errors.InvalidAnswer(f"{detail}, not from the service", status, request_id)
+        retry_after = _retry_after(headers) if status in (429, 503) else None
         of_hundred = {4: errors.InvalidRequest, 5: errors.ServiceFailed}.get(status // 100, errors.InvalidAnswer)
         return ERRORS.get(status, of_hundred)(detail, status, request_id, retry_after)
 
@@ -167,12 +178,50 @@ def _endpoint(base_url: str) -> httpx2.URL:
     raise ValueError("base_url must be like https://callerid.example.org, without user, query and fragment")
 
 
-def _wait_s(error: errors.CallerIdError) -> float | None:
+def _digits(number: str) -> str:
+    """`number` without its plus and what people write between digits. Raises ValueError if it is no string.
+
+    What makes another number of it stays, and the service refuses it: the zero of `+49 (0)30 …`, a spreadsheet's `.0`.
+    """
+    if not isinstance(number, str):
+        raise ValueError("number must be a string")
+    if re.search(r"\(\s*0\s*\)|^\+?[0-9]+\.[0-9]{1,2}$", number):
+        return number
+    kept = (c for c in number if c not in ".()\u2212" and unicodedata.category(c) not in SEPARATORS)
+    return re.sub("^[+\uff0b]", "", "".join(kept))
+
+
+def _decoded(body: bytes, encoding: str) -> bytes:
+    """A body that a proxy compressed, though no client asked for it; empty if it is too large."""
+    if encoding.lower() in ("gzip", "x-gzip", "deflate"):
+        with contextlib.suppress(zlib.error):
+            body = zlib.decompressobj(wbits=47).decompress(body, MAX_BODY_BYTES + 1)
+    return body if len(body) <= MAX_BODY_BYTES else b""
+
+
+def _retry_after(headers: httpx2.Headers) -> int:
+    """Seconds; a date is compared with the response's own, because clocks differ. 1 if there is neither."""
+    text = headers.get("Retry-After", "")
+    if re.fullmatch("[0-9]{1,9}", text):
+        return int(text)
+    until, now = (
+        email.utils.parsedate_tz(date) if re.fullmatch(HTTP_DATE, date) else None
+        for date in (text, headers.get("Date", ""))
+    )
+    with contextlib.suppress(ValueError, OverflowError):  # the 99th of a month
+        if until:
+            wait_s = email.utils.mktime_tz(until) - (email.utils.mktime_tz(now) if now else time.time())
+            return max(math.ceil(wait_s), 1)
+    return 1
+
+
+def _wait_s(error: errors.CallerIdError, attempt: int) -> float | None:
     """Seconds before the next attempt; None: there is none, for its response would be the same."""
-    if error.retry_after is not None:
-        return error.retry_after
     is_temporary = isinstance(error, errors.ServiceFailed | errors.Unreachable) or error.status == 200
-    return RETRY_WAIT_S if is_temporary else None
+    if error.retry_after is None and not is_temporary:
+        return None
+    longest_s = min(RETRY_WAIT_S * 2 ** min(attempt - 1, 10), MAX_RETRY_WAIT_S)
+    return max(error.retry_after or 0, random.uniform(longest_s / 2, longest_s))  # noqa: S311
 
 
 class AsyncClient(_Core):
@@ -184,13 +233,13 @@ class AsyncClient(_Core):
     async def search(
         self, number: str, *, idempotency_key: str | None = None, request_id: str | None = None
     ) -> SearchResult:
-        """Who `number` is: country code and number, digits only.
+        """Who `number` is: country code and number. A plus, and what people write between digits, is left out.
 
         `idempotency_key`: 1 to 255 visible ASCII characters, such as the call's id. A search with the key and number of
         one within 24 hours gets the same answer, and is not charged again. By default each search has a new one.
         `request_id`: 1 to 64 characters of `A-Z a-z 0-9 . _ -` by which to find the request in the operator's log.
 
-        Raises a subclass of CallerIdError after the last attempt, and ValueError for an invalid key or id.
+        Raises a subclass of CallerIdError after the last attempt, and ValueError for an invalid argument.
         """
         return await self._search(number, idempotency_key, request_id)
 
@@ -219,7 +268,7 @@ class Client(_Core):
     _searches: set[concurrent.futures.Future[SearchResult]]  # in progress, on `_loop`
 
     def search(self, number: str, *, idempotency_key: str | None = None, request_id: str | None = None) -> SearchResult:
-        """Who `number` is: country code and number, digits only. Arguments and errors as of `AsyncClient.search`."""
+        """Who `number` is: country code and number. Arguments and errors as of `AsyncClient.search`."""
         with self._lock:  # so that `close`, which comes before or after, refuses or cancels it
             loop = self._running_loop()
             future = asyncio.run_coroutine_threadsafe(self._search(number, idempotency_key, request_id), loop)

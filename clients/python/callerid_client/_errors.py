@@ -28,11 +28,11 @@ class InvalidRequest(CallerIdError):
 
 
 class InvalidToken(CallerIdError):
-    """401: the token is wrong, expired or revoked. Not retried."""
+    """The service's 401: the token is wrong, expired or revoked. Not retried."""
 
 
 class NoCredits(CallerIdError):
-    """403: the token has no credits left. Not retried."""
+    """The service's 403: the token has no credits left. Not retried."""
 
 
 class RateLimited(CallerIdError):
@@ -52,4 +52,5 @@ class Unreachable(CallerIdError):
 
 
 class InvalidAnswer(CallerIdError):
-    """A 200 whose body is not a search response, which is retried, or any other status, such as a redirect."""
+    """A 200 whose body is not a search response, which is retried; a 401 or 403 of a proxy or firewall, not the
+    service; or any other status, such as a redirect."""

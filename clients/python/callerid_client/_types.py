@@ -1,5 +1,6 @@
 """What a search returns. The classes have the names and fields of the service's OpenAPI document."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, get_args, get_type_hints
@@ -60,7 +61,7 @@ class SearchResult(SearchResponse):
     request_id: str | None
     rate_limit_remaining: int | None
     replayed: bool
-    outcomes: Mapping[str, str]
+    outcomes: Mapping[str, str] = dataclasses.field(hash=False)
 
 
 def read_fields(cls: type, document: object) -> dict[str, Any]:
