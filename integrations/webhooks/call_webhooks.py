@@ -157,9 +157,23 @@ def identify(caller: str, call: str) -> Caller:
 
 def signed_by_twilio(headers: dict[str, str], body: bytes) -> bool:
     """https://www.twilio.com/docs/usage/security: HMAC-SHA1 of the address and the sorted parameters."""
-    text = setting("TWILIO_WEBHOOK") + "".join(name + value for name, value in sorted(set(parameters(body))))
-    expected = base64.b64encode(hmac.digest(setting("TWILIO_AUTH_TOKEN").encode(), text.encode(), "sha1"))
-    return hmac.compare_digest(expected, headers.get("x-twilio-signature", "").encode())
+    text = "".join(name + value for name, value in sorted(set(parameters(body))))
+    key, given = setting("TWILIO_AUTH_TOKEN").strip().encode(), headers.get("x-twilio-signature", "").encode()
+    signatures = (
+        base64.b64encode(hmac.digest(key, f"{address}{text}".encode(), "sha1"))
+        for address in signed_addresses(setting("TWILIO_WEBHOOK").strip())
+    )
+    return any(hmac.compare_digest(signature, given) for signature in signatures)
+
+
+def signed_addresses(address: str) -> Iterable[str]:
+    """The webhook's address as Twilio may sign it: with or without port, with user and password, the user, or neither."""
+    url = urlsplit(address)
+    login, _, place = url.netloc.rpartition("@")
+    host = re.sub(":[0-9]*$", "", place)
+    for user in dict.fromkeys((f"{login}@", f"{login.partition(':')[0]}@", "") if login else ("",)):
+        for server in dict.fromkeys((place, host, f"{host}:{443 if url.scheme == 'https' else 80}")):
+            yield address.replace(url.netloc, user + server, 1)
 
 
 def signed_by_telnyx(headers: dict[str, str], body: bytes) -> bool:

@@ -72,8 +72,8 @@ class Webhooks:
         self._server.server_close()
 
 
-def twilio_signature(call: dict[str, str]) -> str:
-    text = ADDRESS + "".join(name + call[name] for name in sorted(call))
+def twilio_signature(call: dict[str, str], address: str = ADDRESS) -> str:
+    text = address + "".join(name + call[name] for name in sorted(call))
     return base64.b64encode(hmac.digest(AUTH_TOKEN.encode(), text.encode(), "sha1")).decode()
 
 
