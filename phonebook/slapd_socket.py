@@ -40,6 +40,7 @@ SUCCESS, INVALID_CREDENTIALS, UNWILLING_TO_PERFORM = 0, 49, 53
 #: Attribute and value of an assertion in a filter, for equality or substrings. slapd escapes parentheses in values, and
 #: puts a question mark before attributes that it does not know.
 _ASSERTION = re.compile(r"\(\??([\w.;-]+)~?=([^()]*)\)")
+_ENTRY = re.compile(f"uid=([0-9]+),{SUFFIX}", re.IGNORECASE)
 _ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2})")
 #: Attributes of numbers, of inetOrgPerson: slapd drops an entry with one that it does not know.
 _NUMBERS = {"telephonenumber": "telephoneNumber", "mobile": "mobile", "homephone": "homePhone"}
@@ -77,7 +78,9 @@ async def respond(request: str) -> bytes:
     fields = dict(line.partition(": ")[::2] for line in lines)
     if operation == "SEARCH":
         limit = int(fields["sizelimit"])
-        entries = await _search(fields["filter"], min(limit, MAX_ENTRIES) if limit > 0 else MAX_ENTRIES)
+        found = _ENTRY.fullmatch(fields.get("base", ""))  # which a telephone reads that has found it before
+        filter_ = f"(uid=+{found[1]}*)" if found else fields["filter"]
+        entries = await _search(filter_, min(limit, MAX_ENTRIES) if limit > 0 else MAX_ENTRIES)
         assertions = _assertions(fields["filter"])
         return b"".join(_ldif(entry, assertions) for entry in entries) + _result(SUCCESS)
     if operation == "BIND":

@@ -167,7 +167,7 @@ def signed_by_twilio(headers: dict[str, str], body: bytes) -> bool:
 
 
 def signed_addresses(address: str) -> Iterable[str]:
-    """The webhook's address as Twilio may sign it: with or without port, with user and password, the user, or neither."""
+    """The webhook's address as Twilio may sign it: with or without port; with user and password, user, or neither."""
     url = urlsplit(address)
     login, _, place = url.netloc.rpartition("@")
     host = re.sub(":[0-9]*$", "", place)

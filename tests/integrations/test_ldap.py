@@ -241,6 +241,25 @@ def test_entry_has_the_number_that_was_asked_for(search: Callable[..., list[str]
 
 
 @pytest.mark.django_db
+def test_telephone_reads_an_entry_that_it_found(slapd: SlapdForTelephones, answered: Callable[..., Any]) -> None:
+    """https://github.com/affordablemobiles/freepbx-ldap/issues/2: Gigaset, by its DN and without a limit."""
+    Contact.objects.create(number=NUMBER, name=NAME)
+
+    def read(dn: str) -> list[str]:
+        options = ("-LLL", "-b", dn, "-s", "base", "-z", "none")
+        found: list[str] = answered(slapd.run, "ldapsearch", *options, "(objectClass=*)", "cn", "telephoneNumber")
+        return found
+
+    assert read(f"uid={NUMBER},dc=callerid") == [
+        f"dn: uid={NUMBER},dc=callerid",
+        f"cn: {NAME}",
+        "telephoneNumber: 03023125555",
+        f"telephoneNumber: +{NUMBER}",
+    ]
+    assert read(f"uid={NUMBER + 1},dc=callerid") == read("uid=x,dc=callerid") == read("dc=callerid") == []
+
+
+@pytest.mark.django_db
 def test_number_of_entries_is_limited(slapd: SlapdForTelephones, answered: Callable[..., Any]) -> None:
     Contact.objects.bulk_create(Contact(number=NUMBER + n, name=f"{NAME} {n:04}") for n in range(2_000))
     found = answered(slapd.run, "ldapsearch", "-LLL", "-z", "none", "-b", "dc=callerid", "(cn=*musterhaus*)", "cn")
