@@ -118,31 +118,6 @@ def test_request_that_is_not_signed_is_refused(webhooks: Webhooks, settings: Set
     assert http.bodies == []
 
 
-@pytest.mark.parametrize(
-    ("address", "signed"),
-    [
-        ("https://calls.example.org:8443/twilio", "https://calls.example.org:8443/twilio"),
-        ("https://calls.example.org:8443/twilio", "https://calls.example.org/twilio"),
-        ("https://calls.example.org/twilio", "https://calls.example.org:443/twilio"),
-        ("https://[2001:db8::1]:8443/twilio?a=%2F", "https://[2001:db8::1]/twilio?a=%2F"),
-        ("https://twilio:pass@calls.example.org/twilio", "https://twilio:pass@calls.example.org/twilio"),
-        ("https://twilio:pass@calls.example.org/twilio", "https://twilio@calls.example.org/twilio"),
-        ("https://twilio:pass@calls.example.org:8443/twilio", "https://calls.example.org/twilio"),
-        ("https://calls.example.org/twilio\n", "https://calls.example.org/twilio"),
-    ],
-)
-def test_twilio_signs_without_port_or_password(
-    webhooks: Webhooks, settings: Set, vendor: StartVendor, address: str, signed: str
-) -> None:
-    settings(URL=vendor(says(answer("Example Bakery"))).url, TWILIO_WEBHOOK=address)
-    call = {"CallSid": "CA1", "From": NUMBER}
-    statuses = [
-        webhooks.post("/twilio", urlencode(call), {"X-Twilio-Signature": twilio_signature(call, of)}).status_code
-        for of in (signed, signed.replace("calls.example.org", "calls.example.com").replace("db8::1", "db8::2"))
-    ]
-    assert statuses == [200, 403]
-
-
 def test_without_a_destination_the_vendor_uses_its_fallback(
     webhooks: Webhooks, settings: Set, capfd: pytest.CaptureFixture[str]
 ) -> None:

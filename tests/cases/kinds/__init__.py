@@ -1,5 +1,6 @@
 """What is done with a case, by its kind, and compared with its right result. README.md lists the kinds."""
 
+from tests.cases.kinds.clients import client_response, twilio_addresses
 from tests.cases.kinds.deployment import command_environment
 from tests.cases.kinds.files import contacts, number_file
 from tests.cases.kinds.numbers import spellings
@@ -10,6 +11,7 @@ from tests.cases.kinds.vendors import vendor_reply
 
 __all__ = [
     "allowed_hosts",
+    "client_response",
     "command_environment",
     "connection",
     "contacts",
@@ -21,5 +23,6 @@ __all__ = [
     "request_id",
     "spellings",
     "telephone_directory",
+    "twilio_addresses",
     "vendor_reply",
 ]
