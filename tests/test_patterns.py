@@ -97,7 +97,10 @@ WORST = {
     "lookup.management.commands.check_preset._BLANK_LINE": "\r\n",
     "lookup.management.commands.check_preset: HTTP/\\S+ ([1-5][0-9]{2})\\b.*": "HTTP/",
     "callerid_project.settings: [a-z]{2}(_[A-Z][a-z]{3})?": "a",
+    "phonebook.directory._NOT_DISPLAYED": '"<',
     "phonebook.slapd_socket._ASSERTION": "(a=",
+    "phonebook.slapd_socket._ENTRY": "uid=1",
+    "phonebook.slapd_socket._NOT_IN_NUMBERS": "x",
     "phonebook.slapd_socket._ESCAPED": "\\a",
     "lookup.vendors.preset._INDEX": "[1",
 }

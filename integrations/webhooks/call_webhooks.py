@@ -55,7 +55,8 @@ class Caller(NamedTuple):
 
 
 def setting(name: str, default: str = "") -> str:
-    return os.environ.get(f"CALLERID_{name}", default)
+    """A line of a file that was written on Windows, or a secret from a file, may end with a line break."""
+    return os.environ.get(f"CALLERID_{name}", default).strip("\r\n")
 
 
 def full_number(caller: str) -> str:
@@ -158,10 +159,10 @@ def identify(caller: str, call: str) -> Caller:
 def signed_by_twilio(headers: dict[str, str], body: bytes) -> bool:
     """https://www.twilio.com/docs/usage/security: HMAC-SHA1 of the address and the sorted parameters."""
     text = "".join(name + value for name, value in sorted(set(parameters(body))))
-    key, given = setting("TWILIO_AUTH_TOKEN").strip().encode(), headers.get("x-twilio-signature", "").encode()
+    key, given = setting("TWILIO_AUTH_TOKEN").encode(), headers.get("x-twilio-signature", "").encode()
     signatures = (
         base64.b64encode(hmac.digest(key, f"{address}{text}".encode(), "sha1"))
-        for address in signed_addresses(setting("TWILIO_WEBHOOK").strip())
+        for address in signed_addresses(setting("TWILIO_WEBHOOK"))
     )
     return any(hmac.compare_digest(signature, given) for signature in signatures)
 

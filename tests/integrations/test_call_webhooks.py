@@ -118,6 +118,14 @@ def test_request_that_is_not_signed_is_refused(webhooks: Webhooks, settings: Set
     assert http.bodies == []
 
 
+def test_settings_may_end_with_a_line_break(webhooks: Webhooks, settings: Set, vendor: StartVendor) -> None:
+    http = vendor(says(answer("Example Bakery")))
+    settings(**{name: f"{value}\r\n" for name, value in {**SETTINGS, "URL": http.url, "SPAM_MARK": "! "}.items()})
+    assert sip(webhooks.twilio()) == (SETTINGS["DIAL"], {"X-Caller-Name": "Example Bakery"})
+    assert displayed(webhooks.telnyx()) == "Example Bakery"
+    assert [json.loads(body)["api_key"] for body in http.bodies] == ["a.b.c"] * 2
+
+
 def test_without_a_destination_the_vendor_uses_its_fallback(
     webhooks: Webhooks, settings: Set, capfd: pytest.CaptureFixture[str]
 ) -> None:
