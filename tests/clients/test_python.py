@@ -118,6 +118,20 @@ def test_async_searches_share_connections(vendor: Callable[..., Upstream]) -> No
     assert server.connections == 1
 
 
+def test_async_client_refuses_another_loop(vendor: Callable[..., Upstream]) -> None:
+    """Its connections would fail there, but not each time (https://github.com/encode/httpx/issues/2473)."""
+    client = AsyncClient(vendor(upstream.raw(b"", 400, "Connection: close\r\n")).url, TOKEN)
+
+    async def search() -> None:
+        with pytest.raises(CallerIdError):
+            await client.search(NUMBER)
+
+    asyncio.run(search())
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="make one for each loop"):
+            asyncio.run(search())
+
+
 def test_cancelled_async_search_ends_at_once(vendor: Callable[..., Upstream]) -> None:
     arrived = threading.Event()
 

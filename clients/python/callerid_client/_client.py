@@ -230,6 +230,8 @@ class AsyncClient(_Core):
     It is an asynchronous context manager; otherwise call `aclose`.
     """
 
+    _loop: asyncio.AbstractEventLoop | None = None
+
     async def search(
         self, number: str, *, idempotency_key: str | None = None, request_id: str | None = None
     ) -> SearchResult:
@@ -239,8 +241,13 @@ class AsyncClient(_Core):
         one within 24 hours gets the same answer, and is not charged again. By default each search has a new one.
         `request_id`: 1 to 64 characters of `A-Z a-z 0-9 . _ -` by which to find the request in the operator's log.
 
-        Raises a subclass of CallerIdError after the last attempt, and ValueError for an invalid argument.
+        Raises a subclass of CallerIdError after the last attempt, ValueError for an invalid argument, and RuntimeError
+        on another event loop than that of the first search, where its connections could not be used.
         """
+        loop = asyncio.get_running_loop()
+        if self._loop not in (None, loop):
+            raise RuntimeError("An AsyncClient belongs to the event loop of its first search: make one for each loop")
+        self._loop = loop
         return await self._search(number, idempotency_key, request_id)
 
     async def aclose(self) -> None:
