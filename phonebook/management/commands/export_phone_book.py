@@ -9,8 +9,9 @@ from phonebook import phone_books
 
 class Command(JSONCommand):
     help = (
-        "Write all contacts that have a name, by name, as an XML phone book that telephones download. FILE is replaced "
-        "when the new one is complete, and every user of this machine can read it. See docs/telephone-systems.md."
+        "Write all contacts that have a name, by name, as an XML phone book that telephones download. With "
+        "CALLERID_COUNTRY_CODE, each number is written as the telephone system dials it too. FILE is replaced when the "
+        "new one is complete, and every user of this machine can read it. See docs/telephone-systems.md."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
