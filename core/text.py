@@ -18,6 +18,12 @@ _NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
 
 # Zero-width non-joiner and joiner: not "printable", yet part of Persian, Hindi and other names.
 _JOINERS = "\u200c\u200d"
+# Text of nothing but these shows nothing: white space, what Unicode says has no glyph (Default_Ignorable_Code_Point),
+# the empty Braille pattern and the musical null note.
+_BLANK = re.compile(
+    "[\\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff"
+    "\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]*"
+)
 
 
 def sentence(text: str) -> str:
@@ -45,10 +51,10 @@ def storable(text: str) -> str:
 
 def clean_text(text: str) -> str:
     """One line of at most MAX_TEXT printable characters: white space collapsed, control characters and lone surrogates
-    removed."""
+    removed. Empty if nothing of it can be seen."""
     if text.isprintable() and "  " not in text and len(text) <= MAX_TEXT:  # the usual case; imports have millions
-        return text.strip()
+        return "" if _BLANK.fullmatch(text) else text.strip()
     if not text.isprintable():
         text = "".join(c for c in " ".join(text.split()) if c.isprintable() or c in _JOINERS)
     text = " ".join(text.split())[:MAX_TEXT].rstrip()
-    return text if text.strip(_JOINERS) else ""
+    return "" if _BLANK.fullmatch(text) else text

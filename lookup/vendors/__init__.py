@@ -7,6 +7,7 @@ json_api         the connector of every preset: request, classification of the r
 authentication   how a preset authenticates its requests
 oauth2           access tokens by client credentials
 capitals         text that a vendor sends in capitals
+placeholders     texts that stand in place of a name
 signatures       signatures of requests by HMAC
 xml              XML as the objects that expressions read
 preset           the format of presets/*.toml

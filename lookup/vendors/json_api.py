@@ -15,10 +15,9 @@ from multidict import CIMultiDict
 
 from core import http, loop, numbers
 from core.addresses import policy_for
-from core.text import clean_text
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector
-from lookup.vendors import capitals, oauth2, signatures, transport, xml
+from lookup.vendors import capitals, oauth2, placeholders, signatures, transport, xml
 from lookup.vendors.authentication import require_safe_scheme
 from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape, literal
 from lookup.vendors.preset import MissingEnvironment, Outcome, OutcomeRule, Preset, SpamRules
@@ -252,7 +251,7 @@ class JsonApi(Connector):
             return ""
         if not isinstance(value, str):
             raise UnexpectedShape
-        text = clean_text(value)
+        text = placeholders.cleaned(value)
         return "" if text.lower() in self._empty else text
 
     def _spam(self, document: Any, rules: SpamRules) -> bool | None:

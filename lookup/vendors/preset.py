@@ -173,8 +173,8 @@ class Fields(Strict, frozen=True):
     name: list[Expression] = []
     location: list[Expression] = []
     spam: SpamRules | None = None
-    #: Values that mean "nothing"; case does not matter.
-    empty: list[str] = msgspec.field(default_factory=lambda: ["n/a", "none", "null", "unknown", "unavailable"])
+    #: Values that mean "nothing", beside those of lookup.vendors.placeholders; case does not matter.
+    empty: list[str] = []
     max_length: Annotated[int, Meta(ge=1, le=200)] = 200
     #: Fields in which "ST. LOUIS, MO" becomes "St. Louis, MO" (lookup.vendors.capitals).
     capitals: list[Literal["name", "location"]] = []

@@ -7,10 +7,11 @@ from tests.cases.kinds.numbers import spellings
 from tests.cases.kinds.requests import allowed_hosts, connection, forwarded_address, request_id
 from tests.cases.kinds.servers import read_only_database, redis_failover, redis_health
 from tests.cases.kinds.telephones import telephone_directory
-from tests.cases.kinds.vendors import vendor_reply
+from tests.cases.kinds.vendors import caller_names, vendor_reply
 
 __all__ = [
     "allowed_hosts",
+    "caller_names",
     "client_response",
     "command_environment",
     "connection",

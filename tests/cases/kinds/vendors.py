@@ -7,6 +7,10 @@ from typing import Any
 
 from django.core.management import CommandError, call_command
 
+from lookup.answers import Failed, Found
+from lookup.connectors import registry
+from lookup.vendors import preset, preset_samples
+from lookup.vendors.transport import Reply
 from tests.cases.case import Case
 
 
@@ -28,3 +32,25 @@ def vendor_reply(case: Case) -> None:
     assert got == {f"{name} {file}": wanted for name in presets for file, wanted in expected.items()}
     assert [text for text in texts if hint not in text] == []
     assert texts or not hint
+
+
+def caller_names(case: Case) -> None:
+    """`[names]`: what a vendor sends as a name = what is shown, or nothing, for every preset with a sample of one."""
+    names = case.data.pop("names")
+    wrong, tried = [], 0
+    for name, file in registry.presets().items():
+        vendor = preset_samples.connector(preset.load(file))
+        for sample in vendor.preset.sample:
+            told = json.dumps(sample.expect.name)
+            if sample.expect.name is None or sample.body.count(told) != 1:
+                continue
+            tried += 1
+            for sent, shown in names.items():
+                reply = Reply(sample.status, sample.headers, sample.body.replace(told, json.dumps(sent)).encode())
+                answer = vendor.classify(reply).answer
+                read = (answer.name if isinstance(answer, Found) else None) or ""
+                if isinstance(answer, Failed) or read != shown:
+                    wrong.append((name, sample.title, sent, answer))
+            break
+    assert tried >= 11
+    assert wrong == []

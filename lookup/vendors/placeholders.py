@@ -1,0 +1,89 @@
+"""The text of a vendor's answer, and what databases of caller names (CNAM) put in place of a name.
+
+The words are those that FreePBX's superfecta, programs that use Twilio's or Telnyx's lookup, Samsung's telephone app
+and carriers' help pages (vbuzzer.com, sipnex.ca, messageproviderlookup.com) name, with their usual variants.
+"""
+
+import html
+import re
+from itertools import product
+
+from core.text import clean_text
+
+_WIRELESS = ("wireless", "cell", "cellular", "mobile", "cell phone", "cellphone", "mobile phone", "cellular phone")
+_HIDDEN = ("private", "anonymous", "restricted", "blocked", "withheld", "unlisted", "unpublished", "non published")
+_UNKNOWN = ("unknown", "unavailable", "unavail", "not available", "no", "toll free", "tollfree", "out of area", "voip")
+_KINDS = (*_WIRELESS, *_HIDDEN, *_UNKNOWN, "international", "long distance", "incoming", "landline")
+_THINGS = ("call", "caller", "name", "number", "id", "user", "customer", "subscriber", "phone")
+# Of the North American numbering plan: `MICHIGAN CALL`.
+_STATES = """
+Alabama, Alaska, Alberta, Arizona, Arkansas, British Columbia, California, Colorado, Connecticut, Delaware,
+Florida, Georgia, Hawaii, Idaho, Illinois, Indiana, Iowa, Kansas, Kentucky, Louisiana, Maine, Manitoba,
+Maryland, Massachusetts, Michigan, Minnesota, Mississippi, Missouri, Montana, Nebraska, Nevada, New Brunswick,
+New Hampshire, New Jersey, New Mexico, New York, Newfoundland, North Carolina, North Dakota, Nova Scotia, Ohio,
+Oklahoma, Ontario, Oregon, Pennsylvania, Quebec, Rhode Island, Saskatchewan, South Carolina, South Dakota,
+Tennessee, Texas, Utah, Vermont, Virginia, Washington, West Virginia, Wisconsin, Wyoming
+"""
+_WORDS = {
+    *(
+        "",
+        "none",
+        "null",
+        "nil",
+        "undefined",
+        "undetermined",
+        "unassigned",
+        "not found",
+        "not provided",
+        "no data",
+        "no record",
+    ),
+    *("no cnam", "no match", "no cnam found", "no name found", "no result", "cnam unavailable", "cnam not available"),
+    *(
+        "id unavailable",
+        "name unavailable",
+        "name unavail",
+        "name unknown",
+        "caller unknown",
+        "name not available",
+        "caller",
+    ),
+    *(
+        "caller id unavailable",
+        "caller name unavailable",
+        "caller name not available",
+        "name withheld",
+        "number withheld",
+    ),
+    "toll free service",
+    *set(_KINDS) - {"cell", "no", "incoming", "landline"},
+    *(f"{kind} {thing}" for kind, thing in product(_KINDS, _THINGS)),
+    *(f"{state.strip().lower()} call" for state in _STATES.split(",")),
+}
+# With a slash, because N A may be initials.
+_NOT_APPLICABLE = "n/a"
+_BETWEEN_WORDS = re.compile(r"[\W_]+")
+# A telephone number, or a letter and a number, such as V0123456789. No text of fewer than seven digits is one: 7-11.
+_NUMBER = re.compile(r"(?:tel:|sip:|[^\W\d_]\s?)?(?:[^\w]*\d){7,}[^\w]*")
+# A city and a state in the 15 characters of a caller name: `LA MESA      CA`.
+_PADDED_PLACE = re.compile(r"(?=.{15}\Z)[A-Z.'-]+(?: [A-Z.'-]+)* {2,}[A-Z]{2}")
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+
+
+def cleaned(value: str) -> str:
+    """`value` as it is shown; empty if that is a placeholder as a whole: upper and lower case, punctuation and white
+    space do not count. Entities of HTML are read, also those that were written twice."""
+    for _ in range(2):
+        if "&" in value:
+            value = _ENTITY.sub(lambda entity: html.unescape(entity[0]), value)
+    text = clean_text(value)
+    return "" if _is_placeholder(text) or _PADDED_PLACE.fullmatch(value) else text
+
+
+def _is_placeholder(text: str) -> bool:
+    words = text.casefold()
+    return (
+        words.strip("()[]<>*-. ") == _NOT_APPLICABLE
+        or _BETWEEN_WORDS.sub(" ", words).strip() in _WORDS
+        or _NUMBER.fullmatch(words) is not None
+    )
