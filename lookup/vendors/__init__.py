@@ -9,6 +9,7 @@ oauth2           access tokens by client credentials
 capitals         text that a vendor sends in capitals
 placeholders     texts that stand in place of a name
 signatures       signatures of requests by HMAC
+bodies           the body of a reply: its encoding, JSON, XML or text
 xml              XML as the objects that expressions read
 preset           the format of presets/*.toml
 expressions      JMESPath expressions and templates in presets

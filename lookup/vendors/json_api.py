@@ -17,7 +17,7 @@ from core import http, loop, numbers
 from core.addresses import policy_for
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector
-from lookup.vendors import capitals, oauth2, placeholders, signatures, transport, xml
+from lookup.vendors import bodies, capitals, oauth2, placeholders, signatures, transport
 from lookup.vendors.authentication import require_safe_scheme
 from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape, literal
 from lookup.vendors.preset import MissingEnvironment, Outcome, OutcomeRule, Preset, SpamRules
@@ -29,8 +29,6 @@ HEADERS = {"User-Agent": "callerid/1.0", "Accept": _JSON, "Accept-Encoding": "gz
 LARGE_BYTES = 16 * 1024
 # The outcome if no rule of the preset applies (RFC 9110, section 15; RFC 6585, section 4).
 _BY_STATUS: dict[int, Outcome] = {401: "auth", 402: "quota", 403: "auth", 408: "unavailable", 429: "rate_limited"}
-# Without digits, which might be the number.
-_MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z.+-]{1,40}")
 # A scheme, a host and a path of the characters of RFC 3986, without the segments that HTTP clients resolve (. and ..).
 _BASE_URL = re.compile(r"https?://[^/@?#]+(/(?!\.\.?(/|$))[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*")
 
@@ -171,43 +169,37 @@ class JsonApi(Connector):
 
     def classify(self, reply: transport.Reply) -> Classification:
         """Classify by the preset's rules in their order, else by the status; extract the fields of a found answer."""
-        document, parsed = self.document(reply.body)
+        document, unreadable = None, None
+        try:
+            document = bodies.read(self.preset.body, reply)
+        except bodies.Unreadable as error:
+            unreadable = error
         rule, applied, fix, not_boolean = _status_rule(reply.status), None, "", False
         try:
-            if applied := self._matching_rule(reply, document, parsed):
+            if applied := self._matching_rule(reply, document, parsed=unreadable is None):
                 rule = self.preset.rules[applied - 1]
                 fix = rule.fix
             if rule.outcome == "found":
-                known, unreadable = self._extract(document)
-                return Classification(Found(**known, unreadable=unreadable) if known else NotFound(), applied)
+                known, missing = self._extract(document)
+                return Classification(Found(**known, unreadable=missing) if known else NotFound(), applied)
         except UnexpectedShape as error:
             rule, not_boolean = _status_rule(reply.status), isinstance(error, NotBoolean)
             fix = str(error) or "its answer has another shape than the preset describes"
-        outcome = rule.outcome
+        outcome, number_specific = rule.outcome, rule.number_specific
         if outcome in ("not_found", "invalid_number"):
             return Classification(NotFound(outcome), applied)
         retry_after_s = http.retry_after_s(reply.headers) if outcome in ("rate_limited", "unavailable") else None
         hint = fix or self._fix(outcome, retry_after_s)
-        if not parsed and not rule.text:
+        if unreadable and not rule.text:
             if outcome == "bad_response" and not fix:
-                hint = f"its answer is {self._unreadable(reply)}"
+                hint = f"its answer is {bodies.described(self.preset.body, reply)}"
+                number_specific = number_specific or unreadable.number_specific
             elif reply.body:
-                hint += f"; its answer is {self._unreadable(reply)}"
-        answer = Failed(outcome, f"{reply.status}: {hint}", retry_after_s, number_specific=rule.number_specific)
+                hint += f"; its answer is {bodies.described(self.preset.body, reply)}"
+        answer = Failed(outcome, f"{reply.status}: {hint}", retry_after_s, number_specific=number_specific)
         return Classification(answer, applied, not_boolean)
 
-    def document(self, body: bytes) -> tuple[Any, bool]:
-        """The body as expressions see it, and whether it could be parsed."""
-        try:
-            if self.preset.body == "text":
-                return body.decode(), True
-            if self.preset.body == "xml":
-                return xml.document(body), True
-            return _decoder.decode(body.decode(json.detect_encoding(body), "surrogatepass")), True
-        except (ValueError, RecursionError):
-            return None, False
-
-    def _matching_rule(self, reply: transport.Reply, document: Any, parsed: bool) -> int | None:
+    def _matching_rule(self, reply: transport.Reply, document: Any, *, parsed: bool) -> int | None:
         """The number, from 1, of the first rule that applies. Raises UnexpectedShape and NotBoolean."""
         for number, rule in enumerate(self.preset.rules, start=1):
             if rule.status and reply.status not in rule.status:
@@ -261,24 +253,6 @@ class JsonApi(Connector):
         if any(yes):
             return True
         return False if rules.known and all(rule.is_true(document) for rule in rules.known) else None
-
-    def _unreadable(self, reply: transport.Reply) -> str:
-        """What a body is that could not be parsed, without any of it: `HTML, not JSON (Content-Type text/html)`."""
-        start = reply.body.lstrip()[:5].lower()
-        if not start:
-            what = "empty"
-        elif self.preset.body == "text":
-            what = "not UTF-8"
-        elif self.preset.body == "xml":
-            what = "not XML, or has a document type"
-        elif start.startswith(b"<"):
-            what = f"{'XML' if start == b'<?xml' else 'HTML'}, not JSON"
-        else:
-            what = "truncated or invalid JSON" if start.startswith((b"{", b"[", b'"')) else "not JSON"
-        media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        if not media_type:
-            return f"{what} (no Content-Type)"
-        return f"{what} (Content-Type {media_type if _MEDIA_TYPE.fullmatch(media_type) else 'unusual'})"
 
     def _fix(self, outcome: Outcome, retry_after_s: float | None) -> str:
         """The hint for operators."""
@@ -344,11 +318,3 @@ def _status_rule(status: int) -> OutcomeRule:
     # It may concern this number only: five such numbers must not open the circuit breaker.
     number_specific = outcome == "bad_response" and 400 <= status < 500
     return OutcomeRule(outcome=outcome, status=[status], number_specific=number_specific)
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
-
-
-# json.loads with an option would create one for each reply.
-_decoder = json.JSONDecoder(parse_constant=_refuse)

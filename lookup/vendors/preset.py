@@ -19,6 +19,7 @@ from core import numbers
 from lookup.answers import FIELDS
 from lookup.vendors import proxy_bodies
 from lookup.vendors.authentication import Auth, HeaderName, Strict, Text, require_safe_scheme
+from lookup.vendors.bodies import Kind
 from lookup.vendors.expressions import Expression, JsonTemplate, Template, Templates
 
 SHIPPED = Path(__file__).with_name("presets")
@@ -246,7 +247,7 @@ class Preset(Strict, frozen=True):
     private_network: bool = False
     #: The body is JSON or XML (lookup.vendors.xml), whatever its Content-Type, or plain text, which is `@` in
     #: expressions.
-    body: Literal["json", "text", "xml"] = "json"
+    body: Kind = "json"
 
     def __post_init__(self) -> None:
         prefix = f"{self.name.upper()}_"

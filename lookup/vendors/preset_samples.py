@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from lookup.answers import FIELDS, Failed, Found
-from lookup.vendors import transport
+from lookup.vendors import bodies, transport
 from lookup.vendors.expressions import Expression, UnexpectedShape
 from lookup.vendors.json_api import HEADERS, Classification, JsonApi
 from lookup.vendors.preset import ANSWERS, ExpectedAnswer, Fields, Outcome, Preset, Sample
@@ -75,8 +75,9 @@ def explained(
     """Why a reply is read as it is, or otherwise than expected: `outcome[5].when gives null`. The values are the
     reply's, so this is for whoever writes the preset, never for logs."""
     preset, answer = vendor.preset, classified.answer
-    document, parsed = vendor.document(reply.body)
-    if not parsed:
+    try:
+        document = bodies.read(preset.body, reply)
+    except bodies.Unreadable:
         return
     rule = preset.rules[classified.rule - 1] if classified.rule else None
     if rule is None or (expect and expect.outcome not in (rule.outcome, classified.outcome)):

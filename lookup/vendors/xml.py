@@ -4,7 +4,7 @@ from typing import Any
 from xml.parsers import expat
 
 
-def document(body: bytes) -> dict[str, Any]:
+def document(body: bytes | str) -> dict[str, Any]:
     """The root element by its name. An element with neither attributes nor children is its text, or None; any other is
     an object with its attributes (`@name`), its children by name (several in a list) and its text (`#text`). Names have
     the prefixes of the document. Raises ValueError."""

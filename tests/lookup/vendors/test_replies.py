@@ -87,7 +87,11 @@ def test_status_alone_needs_no_readable_body(make: Make) -> None:
         ),
         (b'{"name": "Private"} Private', "", "200: its answer is truncated or invalid JSON (no Content-Type)"),
         (b"Private", "text/plain", "200: its answer is not JSON (Content-Type text/plain)"),
-        (b"\xff\xfe", "12025550123", "200: its answer is not JSON (Content-Type unusual)"),
+        (
+            b"\xff\xfe",
+            "12025550123",
+            "200: its answer is not UTF-8, nor in a charset that it declares (Content-Type unusual)",
+        ),
         (b"Private", "text/12025550123", "200: its answer is not JSON (Content-Type unusual)"),
     ],
 )
@@ -206,6 +210,36 @@ def test_plain_text_body(make: Make) -> None:
     assert vendor.classify(Reply(200, {}, b"CALLER: -")).answer == NotFound()
     for other in (b"", b"OK", b"\xff"):
         assert vendor.classify(Reply(200, {}, other)).outcome == "bad_response"
+
+
+@pytest.mark.parametrize(
+    ("charset", "name"),
+    [
+        *(("; charset=latin1", "Müller".encode("latin-1")), (";charset='US-ASCII'", "Müller".encode("cp1252"))),
+        *(
+            ("; charset=ISO-8859-1", "Müller".encode()),
+            ("; charset=utf-16", "Müller".encode()),
+            ("", "Müller".encode()),
+        ),
+        *((";Charset=UTF-16LE", "Müller".encode("utf-16-le")), ("; charset=cp437", "Müller".encode("cp437"))),
+        ("; charset=none-such", b"\xef\xbb\xbf" + "Müller".encode()),
+    ],
+)
+def test_text_is_decoded_as_its_bytes_then_its_label_say(make: Make, charset: str, name: bytes) -> None:
+    vendor = make(
+        ('source = "these tests"', 'source = "these tests"\nbody = "text"'),
+        ("known == `false`", "@ == '-'"),
+        ("contains(keys(@), 'name')", "starts_with(@, 'Mü')"),
+        ('name = ["name"]\nlocation = ["[city, state]"]', 'name = ["@"]'),
+    )
+    assert vendor.classify(Reply(200, {"Content-Type": f"text/plain{charset}"}, name)).answer == Found(name="Müller")
+
+
+@pytest.mark.parametrize(("body", "specific"), [(b'{"name": "M\xfcller"}', True), (b'{"name": "M\xfcl', False)])
+def test_unknown_encoding_of_one_name_is_number_specific(make: Make, body: bytes, specific: bool) -> None:
+    answer = make().classify(Reply(200, {}, body)).answer
+    assert isinstance(answer, Failed)
+    assert answer.number_specific is specific
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lookup.answers import Failed, Found, NotFound
-from lookup.vendors import transport, xml
+from lookup.vendors import bodies, transport, xml
 from tests.lookup.vendors.conftest import Make
 
 FEED = """<?xml version="1.0" encoding="ISO-8859-1"?>
@@ -87,3 +87,13 @@ def make_xml(make: Make) -> Any:
         ('name = ["name"]', f"name = [{field.format('name')}]"),
         ('location = ["[city, state]"]', f"location = [{field.format('city')}]"),
     )
+
+
+@pytest.mark.parametrize(
+    ("content_type", "encoding"),
+    [*(("application/xml", "iso-8859-1"), ("text/xml; charset=utf-8", "iso-8859-1"), ("text/xml", "utf-8"))],
+)
+def test_encoding_is_the_declared_one_unless_it_is_utf_8(content_type: str, encoding: str) -> None:
+    body = feed(ENTRY).decode("iso-8859-1").encode(encoding)
+    document: Any = bodies.read("xml", transport.Reply(200, {"Content-Type": content_type}, body))
+    assert document["feed"]["entry"]["tel:city"] == "Genève"
