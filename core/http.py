@@ -5,11 +5,14 @@ environment, and verifies certificates with CA_BUNDLE.
 """
 
 import io
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -27,6 +30,9 @@ MAX_REDIRECTS = 5
 MAX_RETRY_AFTER_S = 24 * 3600
 _NOT_ALLOWED = "the server, or a redirect, has an address that is not allowed"
 _lookups = DaemonThreads()
+_SECONDS = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*(?:s|secs?|seconds?)?", re.ASCII)
+# Of 2001; a smaller number is a duration.
+_UNIX_TIME = 1e9
 
 
 class RequestFailed(Exception):
@@ -183,9 +189,24 @@ class _Adapter(HTTPAdapter):
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Retry-After: seconds or a date (RFC 9110, section 10.2.3), one day at most. None: there is none that can be
-    read."""
-    try:
-        return urllib3.Retry(retry_after_max=MAX_RETRY_AFTER_S).parse_retry_after(headers.get("Retry-After", ""))
-    except (urllib3.exceptions.InvalidHeader, ValueError, OverflowError):
-        return None
+    """The seconds from now in Retry-After: a number or a date (RFC 9110, section 10.2.3), or what APIs send instead of
+    them: a fraction, a date of ISO 8601, the Unix time in seconds or milliseconds. Times are compared with the server's
+    own clock, its Date. None: there is none, or it cannot be meant: it is over, or more than a day away."""
+    text = headers.get("Retry-After", "").strip()
+    if number := _SECONDS.fullmatch(text):
+        wait_s = float(number[1])
+        at = wait_s / 1000 if wait_s >= _UNIX_TIME * 1000 else wait_s
+    else:
+        at = _timestamp(text)
+    if at >= _UNIX_TIME or not number:
+        wait_s = at - (_timestamp(headers.get("Date", "")) or time.time())
+    return wait_s if 0 <= wait_s <= MAX_RETRY_AFTER_S else None
+
+
+def _timestamp(date: str) -> float:
+    """0 if it cannot be read."""
+    for read in (parsedate_to_datetime, datetime.fromisoformat):
+        with suppress(ValueError, OverflowError):
+            parsed = read(date)
+            return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    return 0.0

@@ -27,6 +27,8 @@ _JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
 HEADERS = {"User-Agent": "callerid/1.0", "Accept": _JSON, "Accept-Encoding": "gzip"}
 # Larger replies are classified in a thread, or their expressions would delay all other calls.
 LARGE_BYTES = 16 * 1024
+#: The longest pause that a vendor's Retry-After makes: the next call costs it little, and a wrong one would cost a day.
+MAX_PAUSE_S = 600.0
 # The outcome if no rule of the preset applies (RFC 9110, section 15; RFC 6585, section 4).
 _BY_STATUS: dict[int, Outcome] = {401: "auth", 402: "quota", 403: "auth", 408: "unavailable", 429: "rate_limited"}
 # A scheme, a host and a path of the characters of RFC 3986, without the segments that HTTP clients resolve (. and ..).
@@ -188,15 +190,15 @@ class JsonApi(Connector):
         outcome, number_specific = rule.outcome, rule.number_specific
         if outcome in ("not_found", "invalid_number"):
             return Classification(NotFound(outcome), applied)
-        retry_after_s = http.retry_after_s(reply.headers) if outcome in ("rate_limited", "unavailable") else None
-        hint = fix or self._fix(outcome, retry_after_s)
+        pause_s, pause = _pause(reply) if outcome in ("rate_limited", "unavailable") else (None, "")
+        hint = (fix or self._fix(outcome)) + pause
         if unreadable and not rule.text:
             if outcome == "bad_response" and not fix:
                 hint = f"its answer is {bodies.described(self.preset.body, reply)}"
                 number_specific = number_specific or unreadable.number_specific
             elif reply.body:
                 hint += f"; its answer is {bodies.described(self.preset.body, reply)}"
-        answer = Failed(outcome, f"{reply.status}: {hint}", retry_after_s, number_specific=number_specific)
+        answer = Failed(outcome, f"{reply.status}: {hint}", pause_s, number_specific=number_specific)
         return Classification(answer, applied, not_boolean)
 
     def _matching_rule(self, reply: transport.Reply, document: Any, *, parsed: bool) -> int | None:
@@ -254,7 +256,7 @@ class JsonApi(Connector):
             return True
         return False if rules.known and all(rule.is_true(document) for rule in rules.known) else None
 
-    def _fix(self, outcome: Outcome, retry_after_s: float | None) -> str:
+    def _fix(self, outcome: Outcome) -> str:
         """The hint for operators."""
         names = " or ".join(self.preset.auth.names)
         if self._secrets:
@@ -263,13 +265,22 @@ class JsonApi(Connector):
             rejected = f"it requires a key: set {names}"
         else:
             rejected = "it rejects a request without a key; it may require one now, or block this address"
-        again = f"; retry after {retry_after_s:.0f} s" if retry_after_s is not None else ""
         return {
             "auth": rejected,
             "quota": "the account's quota or balance is exhausted",
-            "rate_limited": f"too many requests{again}",
-            "unavailable": f"it is unavailable{again}",
+            "rate_limited": "too many requests",
+            "unavailable": "it is unavailable",
         }.get(outcome, "no rule of the preset applies to its answer")
+
+
+def _pause(reply: transport.Reply) -> tuple[float | None, str]:
+    """For how long the vendor asks not to be called, at most MAX_PAUSE_S, and what the hint says about it."""
+    asked_s = http.retry_after_s(reply.headers)
+    if asked_s is None:
+        return None, "; its Retry-After is ignored: no plausible time" if "Retry-After" in reply.headers else ""
+    if asked_s > MAX_PAUSE_S:
+        return MAX_PAUSE_S, f"; retry after {MAX_PAUSE_S:.0f} s, although it asks for {asked_s:.0f} s"
+    return asked_s, f"; retry after {asked_s:.3g} s"
 
 
 def _secrets(preset: Preset, environment: Mapping[str, str]) -> dict[str, str]:

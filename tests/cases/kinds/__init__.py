@@ -7,7 +7,7 @@ from tests.cases.kinds.numbers import spellings
 from tests.cases.kinds.requests import allowed_hosts, connection, forwarded_address, request_id
 from tests.cases.kinds.servers import read_only_database, redis_failover, redis_health
 from tests.cases.kinds.telephones import telephone_directory
-from tests.cases.kinds.vendors import caller_names, vendor_reply
+from tests.cases.kinds.vendors import caller_names, coverage, retry_after, vendor_reply
 
 __all__ = [
     "allowed_hosts",
@@ -16,12 +16,14 @@ __all__ = [
     "command_environment",
     "connection",
     "contacts",
+    "coverage",
     "forwarded_address",
     "number_file",
     "read_only_database",
     "redis_failover",
     "redis_health",
     "request_id",
+    "retry_after",
     "spellings",
     "telephone_directory",
     "twilio_addresses",

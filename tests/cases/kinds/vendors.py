@@ -1,12 +1,14 @@
 """What presets make of vendors' replies."""
 
 import json
+import time
 from contextlib import suppress
 from io import StringIO
 from typing import Any
 
 from django.core.management import CommandError, call_command
 
+from core import http, numbers
 from lookup.answers import Failed, Found
 from lookup.connectors import registry
 from lookup.vendors import preset, preset_samples
@@ -54,3 +56,24 @@ def caller_names(case: Case) -> None:
             break
     assert tried >= 11
     assert wrong == []
+
+
+def coverage(case: Case) -> None:
+    """`[covered.NAME]`: a number = whether the preset looks it up."""
+    expected = case.data.pop("covered")
+    presets = {name: preset.load(file) for name, file in registry.presets().items() if name in expected}
+    covered = {
+        name: {number: presets[name].covers(numbers.parse_typed(number)) for number in each}
+        for name, each in expected.items()
+    }
+    assert covered == expected
+
+
+def retry_after(case: Case) -> None:
+    """`[seconds]`: a value of `Retry-After` = how long it asks to wait, or `none`; `date`: when the reply was sent."""
+    date, expected = case.data.pop("date"), case.data.pop("seconds")
+    waits = {value: http.retry_after_s({"Retry-After": value, "Date": date}) for value in expected}
+    assert {value: "none" if wait_s is None else wait_s for value, wait_s in waits.items()} == expected
+    soon = http.retry_after_s({"Retry-After": str(int(time.time()) + 100)})  # without a Date, by this host's clock
+    assert soon is not None
+    assert 0 < soon <= 100
