@@ -4,7 +4,7 @@ no database."""
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import cast
 
@@ -210,6 +210,20 @@ def region(digits: str) -> str | None:
     return None if found == phonenumbers.REGION_CODE_FOR_NON_GEO_ENTITY else found
 
 
+def possible_regions(digits: str) -> Collection[str]:
+    """The countries that may have the number: its `region`; where that is not known, all that share its country code,
+    if their plan allows the number, for plans grow faster than libraries are updated (area codes of North America)."""
+    if found := region(digits):
+        return (found,)
+    regions = COUNTRY_CODE_TO_REGION_CODE[int(country_code(digits) or 0)] if in_plan(digits) else ()
+    return [each for each in regions if each != phonenumbers.REGION_CODE_FOR_NON_GEO_ENTITY]
+
+
+def _likely_region(digits: str) -> str | None:
+    """The `region`, or the main country of those that may have the number."""
+    return next(iter(possible_regions(digits)), None)
+
+
 def national_digits(digits: str) -> str | None:
     """The national (significant) number: without the country code; Italy's leading zero stays."""
     return phonenumbers.national_significant_number(_parsed(digits)) if country_code(digits) else None
@@ -241,6 +255,6 @@ FORMATS: dict[str, Callable[[str], str | None]] = {
     "nanp_digits": _nanp_digits,
     "nanp_dashed": _nanp_dashed,
     "country_code": country_code,
-    "region": region,
+    "region": _likely_region,
     "sha1_e164": lambda digits: hashlib.sha1(f"+{digits}".encode(), usedforsecurity=False).hexdigest().upper(),
 }

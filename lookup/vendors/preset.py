@@ -111,7 +111,7 @@ class Coverage(Strict, frozen=True):
     def __contains__(self, number: str) -> bool:
         if self.country_codes and numbers.country_code(number) not in self.country_codes:
             return False
-        return not self.regions or numbers.region(number) in self.regions
+        return not self.regions or any(region in self.regions for region in numbers.possible_regions(number))
 
 
 class OutcomeRule(Strict, frozen=True):

@@ -221,3 +221,8 @@ def test_formatted_number_has_all_digits_and_no_others() -> None:
     for _ in range(SAMPLES // 10):
         digits = str(random.randrange(10**6, 10**15))
         assert numbers.formatted(digits).replace(" ", "") == f"+{digits}"
+
+
+def test_region_in_requests_is_the_main_one_if_unknown() -> None:
+    regions = {"12025550171": "US", "14165550171": "CA", "16245550171": "US", "8831234567890": None, "9991234567": None}
+    assert {number: numbers.FORMATS["region"](number) for number in regions} == regions
