@@ -133,7 +133,9 @@ class OutcomeRule(Strict, frozen=True):
         if self.number_specific and self.outcome not in ("unavailable", "bad_response"):
             raise ValueError("number_specific is for the outcomes unavailable and bad_response")
         if not self.status_alone:
-            if self.outcome in ANSWERS:
+            # A 4xx without a rule is number-specific too.
+            by_status = self.when is None and not self.text and all(400 <= status < 500 for status in self.status)
+            if self.outcome in ANSWERS or (self.number_specific and not by_status):
                 self._require_proof()
         elif self.outcome not in ANSWERS:
             raise ValueError(f"status_alone is for the outcomes {', '.join(ANSWERS)}")
@@ -141,23 +143,26 @@ class OutcomeRule(Strict, frozen=True):
             raise ValueError("status_alone needs status, and neither when nor text")
 
     def _require_proof(self) -> None:
-        """Raises ValueError if a proxy's page would be taken for the vendor's answer."""
+        """Raises ValueError if a proxy's page would be taken for the vendor's answer, or its failure for that of one
+        number: it would be called for every search, and the circuit breaker would never open."""
+        needs = "number_specific" if self.number_specific else self.outcome
         if self.when is None and not self.text:
             raise ValueError(
-                f"{self.outcome} needs more than a status, which a proxy's page has too: add what the vendor documents "
+                f"{needs} needs more than a status, which a proxy's page has too: add what the vendor documents "
                 'for the body, as in when = "error == \'unknown_number\'" or text = "Unknown number."; if it documents '
                 'the status alone, add where: status_alone = "docs.example.com, page Errors"'
             )
         bodies = list(proxy_bodies.of(self.status))
         if self.text and proxy_bodies.folded(self.text) in [[], *map(proxy_bodies.folded, bodies)]:
             raise ValueError(
-                f"{self.outcome} needs a `text` that a proxy or a framework does not send too, as in text = "
+                f"{needs} needs a `text` that a proxy or a framework does not send too, as in text = "
                 '"Unknown number."; for JSON write when'
             )
         if self.when is not None and not self.text and self.when.applies_to_any(bodies):
             raise ValueError(
-                f"{self.outcome} needs a `when` that an empty body or a proxy's page does not fulfil: require a member "
-                "of the vendor's answer, as in contains(keys(@), 'name')"
+                f"{needs} needs a `when` that an empty body or a proxy's page does not fulfil: require a member "
+                "of the vendor's answer, as in contains(keys(@), 'name'), or what only the vendor's plain text has, as in "
+                "starts_with(@, 'CALLER: ')"
             )
 
 

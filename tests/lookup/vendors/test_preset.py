@@ -114,6 +114,18 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         ("status = [404]", 'status = [404]\ntext = "No such number."', "outcome[3]", "status_alone needs status, and"),
         ("status = [404]", "status = [404]\nnumber_specific = true", "outcome[3]", "number_specific is for"),
         ('is = "found"', 'is = "auth"\nnumber_specific = true', "outcome[2]", "number_specific is for"),
+        (
+            'status = [404]\nstatus_alone = "these tests"\nis = "not_found"',
+            'status = [200]\nis = "bad_response"\nnumber_specific = true',
+            "outcome[3]",
+            "number_specific needs more than a status",
+        ),
+        (
+            'status = [404]\nstatus_alone = "these tests"\nis = "not_found"',
+            'when = "error != `null`"\nis = "unavailable"\nnumber_specific = true',
+            "outcome[3]",
+            "number_specific needs a `when`",
+        ),
         ("status = [404]", "status = [40]", "outcome[3].status[1]", ">= 100"),
         ('name = ["name"]\nlocation = ["[city, state]"]', "", "fields", "at least one of name, location and spam"),
         ('name = ["name"]\n', 'name = "name"\n', "fields.name", "Expected `array`, got `str`"),
