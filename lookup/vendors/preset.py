@@ -161,7 +161,7 @@ class OutcomeRule(Strict, frozen=True):
         if self.when is not None and not self.text and self.when.applies_to_any(bodies):
             raise ValueError(
                 f"{needs} needs a `when` that an empty body or a proxy's page does not fulfil: require a member "
-                "of the vendor's answer, as in contains(keys(@), 'name'), or what only the vendor's plain text has, as in "
+                "of the vendor's answer, as in contains(keys(@), 'name'), or what only the vendor's text has, as in "
                 "starts_with(@, 'CALLER: ')"
             )
 

@@ -11,6 +11,7 @@ The caller limits the time: cancelling `Client.send` closes the connection, also
 import logging
 import socket
 import ssl
+import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,11 @@ from core.http import BadResponse, RequestFailed, RequestInterrupted
 
 # A connection that was idle for longer is opened anew: a firewall in between may have dropped it silently.
 IDLE_S = 30.0
+# Of one header of a reply: the policies of a vendor's website exceed aiohttp's 8 KiB.
+MAX_HEADER_BYTES = 32 * 1024
+# Bodies that may be larger are decompressed in a thread.
+_LARGE_BYTES = 1024 * 1024
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +113,52 @@ async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     async for chunk in response.content.iter_any():
         body += chunk
         if len(body) > max_bytes:
-            raise BadResponse(f"its answer is larger than {max_bytes} bytes")
-    return bytes(body)
+            raise _too_large(max_bytes)
+    deflate = "deflate" in response.headers.get("Content-Encoding", "").lower()
+    if not (deflate or body.startswith(_GZIP)):
+        return bytes(body)
+    unpack = partial(_unpacked, bytes(body), max_bytes, deflate=deflate)
+    return await loop.run_in_thread(unpack) if max_bytes > _LARGE_BYTES else unpack()
+
+
+def _too_large(max_bytes: int) -> BadResponse:
+    return BadResponse(f"its answer is larger than {max_bytes} bytes")
+
+
+def _unpacked(body: bytes, max_bytes: int, *, deflate: bool) -> bytes:
+    """The body without gzip, or `deflate` where that is declared. The bytes decide, because proxies declare gzip that
+    they have removed, call it x-gzip (RFC 9110, section 8.4.1.3), compress twice, and compress what they do not declare.
+    Raises BadResponse and RequestInterrupted."""
+    for _ in range(2):
+        if body.startswith(_GZIP):
+            body = _inflated(body, max_bytes, 16 + zlib.MAX_WBITS)
+        elif deflate and not _is_utf_8(body):  # with zlib's header, or without (RFC 9110, section 8.4.1.2)
+            body = _inflated(body, max_bytes, zlib.MAX_WBITS if body[0] & 0x0F == 8 else -zlib.MAX_WBITS)
+    return body
+
+
+def _inflated(body: bytes, max_bytes: int, wbits: int) -> bytes:
+    unpacked = b""
+    try:
+        while body:  # gzip may have several members
+            stream = zlib.decompressobj(wbits)
+            unpacked += stream.decompress(body, max_bytes + 1 - len(unpacked))
+            if len(unpacked) > max_bytes:
+                raise _too_large(max_bytes)
+            if not stream.eof:
+                raise RequestInterrupted("the server closed the connection within its compressed answer")
+            body = stream.unused_data if stream.unused_data.startswith(_GZIP) else b""
+    except zlib.error:
+        raise BadResponse("its compressed answer is damaged") from None
+    return unpacked
+
+
+def _is_utf_8(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _failure(error: BaseException) -> RequestFailed:
@@ -138,7 +188,12 @@ def _open_session(policy: AddressPolicy) -> aiohttp.ClientSession:
         keepalive_timeout=IDLE_S,
     )
     session = aiohttp.ClientSession(
-        connector=connector, cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout()
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(),
+        auto_decompress=False,
+        max_line_size=MAX_HEADER_BYTES,
+        max_field_size=MAX_HEADER_BYTES,
     )
     # Or a GET that failed on a reused connection would be sent again. aiohttp has no public option for it; a test fails
     # if it changes.

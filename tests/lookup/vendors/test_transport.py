@@ -5,6 +5,7 @@ import gzip
 import socket
 import time
 import tracemalloc
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -72,8 +73,35 @@ def test_body_is_read_up_to_the_limit(vendor: Callable[..., Upstream]) -> None:
             get(vendor(too_large).url)
 
 
-def test_compressed_body_is_unpacked(vendor: Callable[..., Upstream]) -> None:
-    assert get(vendor(raw(gzip.compress(b"{}"), 200, "Content-Encoding: gzip\r\n")).url).body == b"{}"
+RAW_DEFLATE = zlib.compressobj(wbits=-15)
+
+
+@pytest.mark.parametrize(
+    ("coding", "sent"),
+    [
+        *(("gzip", gzip.compress(b"{}")), ("x-gzip", gzip.compress(b"{}")), ("GZip", gzip.compress(b"{}"))),
+        *(("", gzip.compress(b"{}")), ("identity", gzip.compress(b"{}")), ("gzip", b"{}"), ("x-gzip", b"{}")),
+        *(("gzip, gzip", gzip.compress(gzip.compress(b"{}"))), ("gzip", gzip.compress(gzip.compress(b"{}")))),
+        *(("gzip", gzip.compress(b"{") + gzip.compress(b"}")), ("gzip", gzip.compress(b"{}") + b"\0\0")),
+        *(("deflate", zlib.compress(b"{}")), ("deflate", b"{}"), ("br", b"{}"), ("gzip", b"{}")),
+        ("deflate", RAW_DEFLATE.compress(b"{}") + RAW_DEFLATE.flush()),
+    ],
+)
+def test_compressed_body_is_unpacked(vendor: Callable[..., Upstream], coding: str, sent: bytes) -> None:
+    assert get(vendor(raw(sent, 200, f"Content-Encoding: {coding}\r\n" * bool(coding))).url).body == b"{}"
+
+
+@pytest.mark.parametrize("sent", [gzip.compress(b"{}")[:-9], b"\x1f\x8bPrivate", b"\x1f\x8b"])
+def test_damaged_compression_is_a_failure(vendor: Callable[..., Upstream], sent: bytes) -> None:
+    with pytest.raises(RequestFailed, match="compressed answer"):
+        get(vendor(raw(sent, 200, "Content-Encoding: gzip\r\n")).url)
+
+
+def test_headers_may_be_long(vendor: Callable[..., Upstream]) -> None:
+    policy = f"Content-Security-Policy: default-src {'https://a.example.com ' * 1000}\r\n"
+    assert get(vendor(raw(b"{}", 200, policy * 2)).url).body == b"{}"
+    with pytest.raises(RequestFailed):
+        get(vendor(raw(b"{}", 200, policy * 200)).url)
 
 
 BOMB_HEADERS = "Content-Encoding: gzip\r\nLocation: /elsewhere\r\n"
