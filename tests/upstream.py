@@ -231,7 +231,7 @@ FAULTS: dict[str, tuple[Behaviour, str]] = {
     "stops short": (stops_short, "unavailable"),
     "10 GB": (endless, "bad_response"),
     "gzip bomb": (raw(BOMB, headers="Content-Encoding: gzip\r\n"), "bad_response"),
-    "broken gzip": (raw(b"no gzip", headers="Content-Encoding: gzip\r\n"), "unavailable"),
+    "broken gzip": (raw(b"\x1f\x8bno gzip", headers="Content-Encoding: gzip\r\n"), "bad_response"),
     "not HTTP": (sends(b"SSH-2.0-OpenSSH_9.2\r\n"), "unavailable"),
     "endless headers": (sends(b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * 1000 + b"\r\n"), "unavailable"),
     "HTML with 200": (raw(b"<html>Sign in</html>", headers="Content-Type: text/html\r\n"), "bad_response"),

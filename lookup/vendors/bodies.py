@@ -39,6 +39,8 @@ def _parsed(kind: Kind, text: str) -> Any:
     try:
         if kind == "json":
             return _decoder.decode(text)
+        if kind == "text" and text.lstrip().startswith("<"):
+            raise Unreadable  # a page
         return xml.document(text) if kind == "xml" else text
     except (ValueError, RecursionError):
         raise Unreadable from None

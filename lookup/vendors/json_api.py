@@ -31,6 +31,13 @@ LARGE_BYTES = 16 * 1024
 MAX_PAUSE_S = 600.0
 # The outcome if no rule of the preset applies (RFC 9110, section 15; RFC 6585, section 4).
 _BY_STATUS: dict[int, Outcome] = {401: "auth", 402: "quota", 403: "auth", 408: "unavailable", 429: "rate_limited"}
+_BY_STATUS |= {202: "unavailable"}
+# Cloudflare asks for a browser (developers.cloudflare.com, "Detect a Challenge Page response"): no answer of a vendor.
+_CHALLENGED = OutcomeRule(
+    outcome="unavailable",
+    status=[403],
+    fix="a firewall in front of it (Cloudflare) asks for a browser: have the vendor allow this host's address",
+)
 # A scheme, a host and a path of the characters of RFC 3986, without the segments that HTTP clients resolve (. and ..).
 _BASE_URL = re.compile(r"https?://[^/@?#]+(/(?!\.\.?(/|$))[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*")
 
@@ -178,7 +185,9 @@ class JsonApi(Connector):
             unreadable = error
         rule, applied, fix, not_boolean = _status_rule(reply.status), None, "", False
         try:
-            if applied := self._matching_rule(reply, document, parsed=unreadable is None):
+            if reply.headers.get("cf-mitigated") == "challenge":
+                rule, fix = _CHALLENGED, _CHALLENGED.fix
+            elif applied := self._matching_rule(reply, document, parsed=unreadable is None):
                 rule = self.preset.rules[applied - 1]
                 fix = rule.fix
             if rule.outcome == "found":
@@ -191,12 +200,12 @@ class JsonApi(Connector):
         if outcome in ("not_found", "invalid_number"):
             return Classification(NotFound(outcome), applied)
         pause_s, pause = _pause(reply) if outcome in ("rate_limited", "unavailable") else (None, "")
-        hint = (fix or self._fix(outcome)) + pause
+        hint = (fix or self._fix(outcome, reply.status)) + pause
         if unreadable and not rule.text:
-            if outcome == "bad_response" and not fix:
+            if outcome == "bad_response" and not fix and not _is_redirect(reply.status):
                 hint = f"its answer is {bodies.described(self.preset.body, reply)}"
                 number_specific = number_specific or unreadable.number_specific
-            elif reply.body:
+            elif reply.body and not _is_redirect(reply.status):
                 hint += f"; its answer is {bodies.described(self.preset.body, reply)}"
         answer = Failed(outcome, f"{reply.status}: {hint}", pause_s, number_specific=number_specific)
         return Classification(answer, applied, not_boolean)
@@ -256,8 +265,12 @@ class JsonApi(Connector):
             return True
         return False if rules.known and all(rule.is_true(document) for rule in rules.known) else None
 
-    def _fix(self, outcome: Outcome) -> str:
+    def _fix(self, outcome: Outcome, status: int) -> str:
         """The hint for operators."""
+        if _is_redirect(status):
+            return f"it redirects, which is not followed: set {self.preset.base_url_name} to the address that it names"
+        if status == HTTPStatus.ACCEPTED:
+            return "it is still looking the number up"
         names = " or ".join(self.preset.auth.names)
         if self._secrets:
             rejected = f"{names} is rejected"
@@ -322,10 +335,14 @@ def _environment_url(name: str, environment: Mapping[str, str], *, default: str)
     return given
 
 
+def _is_redirect(status: int) -> bool:
+    return 300 <= status < 400
+
+
 @lru_cache
 def _status_rule(status: int) -> OutcomeRule:
     """What a reply is to which no rule of the preset applies."""
     outcome = "unavailable" if status >= 500 else _BY_STATUS.get(status, "bad_response")
     # It may concern this number only: five such numbers must not open the circuit breaker.
-    number_specific = outcome == "bad_response" and 400 <= status < 500
+    number_specific = status == HTTPStatus.ACCEPTED or (outcome == "bad_response" and 400 <= status < 500)
     return OutcomeRule(outcome=outcome, status=[status], number_specific=number_specific)

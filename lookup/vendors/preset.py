@@ -133,9 +133,11 @@ class OutcomeRule(Strict, frozen=True):
         if self.number_specific and self.outcome not in ("unavailable", "bad_response"):
             raise ValueError("number_specific is for the outcomes unavailable and bad_response")
         if not self.status_alone:
-            # A 4xx without a rule is number-specific too.
-            by_status = self.when is None and not self.text and all(400 <= status < 500 for status in self.status)
-            if self.outcome in ANSWERS or (self.number_specific and not by_status):
+            # 202 and 4xx are number-specific without a rule too.
+            plain = (
+                self.when is None and not self.text and all(each == 202 or 400 <= each < 500 for each in self.status)
+            )
+            if self.outcome in ANSWERS or (self.number_specific and not plain):
                 self._require_proof()
         elif self.outcome not in ANSWERS:
             raise ValueError(f"status_alone is for the outcomes {', '.join(ANSWERS)}")

@@ -127,7 +127,7 @@ def _too_large(max_bytes: int) -> BadResponse:
 
 def _unpacked(body: bytes, max_bytes: int, *, deflate: bool) -> bytes:
     """The body without gzip, or `deflate` where that is declared. The bytes decide, because proxies declare gzip that
-    they have removed, call it x-gzip (RFC 9110, section 8.4.1.3), compress twice, and compress what they do not declare.
+    they have removed, call it x-gzip (RFC 9110, section 8.4.1.3), compress twice, and compress without declaring it.
     Raises BadResponse and RequestInterrupted."""
     for _ in range(2):
         if body.startswith(_GZIP):

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from multidict import CIMultiDict
 
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.vendors.json_api import Classification, JsonApi
@@ -110,6 +111,43 @@ def test_page_with_an_error_status_says_what_it_is(make: Make) -> None:
         ('status_alone = "these tests"\nis = "not_found"', 'text = "Down."\nis = "unavailable"\nfix = "Wait."')
     )
     assert vendor.classify(Reply(404, {}, b"Down.")).answer == Failed("unavailable", "404: Wait.")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("body", [b"", b"<html>moved"])
+def test_redirect_says_what_to_set(make: Make, status: int, body: bytes) -> None:
+    answer = make().classify(Reply(status, {"Location": "https://www.example.com/"}, body)).answer
+    hint = f"{status}: it redirects, which is not followed: set MOCK_A_BASE_URL to the address that it names"
+    assert answer == Failed("bad_response", hint)
+
+
+@pytest.mark.parametrize("status", [403, 404, 429, 503, 200])
+def test_challenge_of_cloudflare_is_no_answer_of_the_vendor(make: Make, status: int) -> None:
+    answer = make().classify(Reply(status, CIMultiDict({"CF-Mitigated": "challenge"}), b"<html>")).answer
+    assert isinstance(answer, Failed)
+    assert (answer.reason, answer.number_specific) == ("unavailable", False)
+    assert "a firewall in front of it (Cloudflare)" in answer.hint
+
+
+@pytest.mark.parametrize("body", [b"", b'{"status": "pending", "known": false}', b'{"name": "Pending"}'])
+def test_vendor_that_still_looks_up_has_not_answered(make: Make, body: bytes) -> None:
+    answer = make().classify(Reply(202, {}, body)).answer
+    assert isinstance(answer, Failed)
+    assert (answer.reason, answer.number_specific) == ("unavailable", True)
+    assert "it is still looking the number up" in answer.hint
+
+
+def test_whole_text_may_be_the_name_where_that_is_documented(make: Make) -> None:
+    vendor = make(
+        ('source = "these tests"', 'source = "these tests"\nbody = "text"'),
+        ("known == `false`", "@ == '-'"),
+        ("when = \"contains(keys(@), 'name')\"", 'status_alone = "docs.example.com: 200"'),
+        ('name = ["name"]\nlocation = ["[city, state]"]', 'name = ["@"]'),
+    )
+    assert vendor.classify(Reply(200, {}, b"Example Bakery\n")).answer == Found(name="Example Bakery")
+    assert vendor.classify(Reply(200, {}, b"UNAVAILABLE")).answer == NotFound()
+    page = vendor.classify(Reply(200, {}, b"\n<!doctype html><title>Sign in</title>")).answer
+    assert page == Failed("bad_response", "200: its answer is HTML, not plain text (no Content-Type)")
 
 
 def test_text_is_the_whole_body(make: Make) -> None:
