@@ -20,7 +20,7 @@ from lookup.connectors.base import Connector
 from lookup.vendors import bodies, capitals, oauth2, placeholders, signatures, transport
 from lookup.vendors.authentication import require_safe_scheme
 from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape, literal
-from lookup.vendors.preset import MissingEnvironment, Outcome, OutcomeRule, Preset, SpamRules
+from lookup.vendors.preset import ANSWERS, MissingEnvironment, Outcome, OutcomeRule, Preset, SpamRules
 
 _JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
 # Those of each request, unless the preset has others. aiohttp's own Accept-Encoding depends on what is installed.
@@ -32,12 +32,14 @@ MAX_PAUSE_S = 600.0
 # The outcome if no rule of the preset applies (RFC 9110, section 15; RFC 6585, section 4).
 _BY_STATUS: dict[int, Outcome] = {401: "auth", 402: "quota", 403: "auth", 408: "unavailable", 429: "rate_limited"}
 _BY_STATUS |= {202: "unavailable"}
+_ABOUT_ANOTHER = OutcomeRule(outcome="bad_response", status=[200], fix="its answer is about another number")
 # Cloudflare asks for a browser (developers.cloudflare.com, "Detect a Challenge Page response"): no answer of a vendor.
 _CHALLENGED = OutcomeRule(
     outcome="unavailable",
     status=[403],
     fix="a firewall in front of it (Cloudflare) asks for a browser: have the vendor allow this host's address",
 )
+_DIGITS = re.compile(r"[0-9]+")
 # A scheme, a host and a path of the characters of RFC 3986, without the segments that HTTP clients resolve (. and ..).
 _BASE_URL = re.compile(r"https?://[^/@?#]+(/(?!\.\.?(/|$))[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*")
 
@@ -134,8 +136,8 @@ class JsonApi(Connector):
             reason = "bad_response" if isinstance(error, http.BadResponse) else "unavailable"
             return Failed(reason, f"{self._host}: {error}")
         if len(reply.body) > LARGE_BYTES:
-            return (await loop.run_in_thread(lambda: self.classify(reply))).answer
-        return self.classify(reply).answer
+            return (await loop.run_in_thread(lambda: self.classify(reply, number))).answer
+        return self.classify(reply, number).answer
 
     async def exchange(self, number: str) -> transport.Reply:
         """Send the request, with an access token where one is needed, and once more with a new one if the vendor
@@ -176,8 +178,9 @@ class JsonApi(Connector):
             headers |= signatures.SCHEMES[signature.scheme](request, account, key)
         return request
 
-    def classify(self, reply: transport.Reply) -> Classification:
-        """Classify by the preset's rules in their order, else by the status; extract the fields of a found answer."""
+    def classify(self, reply: transport.Reply, number: str | None = None) -> Classification:
+        """Classify by the preset's rules in their order, else by the status; extract the fields of a found answer.
+        `number`: what was searched for; an answer about another one is a failure."""
         document, unreadable = None, None
         try:
             document = bodies.read(self.preset.body, reply)
@@ -190,6 +193,8 @@ class JsonApi(Connector):
             elif applied := self._matching_rule(reply, document, parsed=unreadable is None):
                 rule = self.preset.rules[applied - 1]
                 fix = rule.fix
+                if number and rule.outcome in ANSWERS and not self._is_about(number, document):
+                    rule, fix = _ABOUT_ANOTHER, _ABOUT_ANOTHER.fix
             if rule.outcome == "found":
                 known, missing = self._extract(document)
                 return Classification(Found(**known, unreadable=missing) if known else NotFound(), applied)
@@ -221,6 +226,17 @@ class JsonApi(Connector):
                 continue
             return None if rule.outcome == "found" and not parsed else number
         return None
+
+    def _is_about(self, number: str, document: Any) -> bool:
+        """Whether each number that the answer repeats may be `number`."""
+        if document is None or (expression := self.preset.fields.number) is None:
+            return True
+        try:
+            value = expression(document)
+        except UnexpectedShape:
+            return True
+        repeated = value if isinstance(value, list) else [value]
+        return all(_is_spelling(str(each), number) for each in repeated if isinstance(each, str | int))
 
     def _extract(self, document: Any) -> tuple[dict[str, Any], frozenset[str]]:
         """The known fields, and those that could not be read. Raises UnexpectedShape if there are only the latter."""
@@ -333,6 +349,13 @@ def _environment_url(name: str, environment: Mapping[str, str], *, default: str)
             f"Correct {name}, or leave it out for {default}.",
         ) from None
     return given
+
+
+def _is_spelling(text: str, number: str) -> bool:
+    """Whether `text` may be `number`: without its country code if it has no plus; without digits it tells nothing."""
+    digits = "".join(_DIGITS.findall(text)).lstrip("0")
+    national = not text.lstrip().startswith("+") and len(digits) >= numbers.MIN_DIGITS - 1
+    return digits in ("", number) or (national and number.endswith(digits))
 
 
 def _is_redirect(status: int) -> bool:

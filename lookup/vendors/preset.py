@@ -178,6 +178,8 @@ class SpamRules(Strict, frozen=True):
 
 
 class Fields(Strict, frozen=True):
+    #: Where the vendor repeats the number, or several: an answer about another one is a failure.
+    number: Expression | None = None
     name: list[Expression] = []
     location: list[Expression] = []
     spam: SpamRules | None = None

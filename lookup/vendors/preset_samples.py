@@ -40,7 +40,7 @@ def run(preset: Preset) -> list[SampleResult]:
     vendor, results = connector(preset), []
     for sample in preset.sample:
         reply = transport.Reply(sample.status, sample.headers, sample.body.encode())
-        classified = vendor.classify(reply)
+        classified = vendor.classify(reply, sample.number)
         results.append(SampleResult(sample, tuple(_problems(vendor, sample, reply, classified)), classified))
     return results
 

@@ -31,17 +31,21 @@ class Command(JSONCommand):
         "Check presets: each one, shipped and yours, or FILE. A preset is validated and must read its own samples, "
         "which must reach each of its rules. With FILE: also shows its request, with the names of the environment "
         "variables in place of the secrets, and for each sample the rule that applies and the fields. Nothing is sent, "
-        "but with --number. Fails if anything is wrong; with --reply for a bad_response, with --number without an "
-        "answer."
+        "but with --number alone. Fails if anything is wrong; with --reply for a bad_response, with --number alone "
+        "without an answer."
     )
     json_help = "Print one JSON object per preset or reply."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("file", nargs="?", metavar="FILE", help="A preset's file, or the name of one.")
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument("--reply", metavar="FILE", help="Read this reply, as `curl -i` prints it, or its body only.")
-        what.add_argument("--number", help="Send one real request about this number. The vendor may bill it.")
+        parser.add_argument(
+            "--reply", metavar="FILE", help="Read this reply, as `curl -i` prints it, or its body only."
+        )
+        help_text = (
+            "Send one real request about this number, which the vendor may bill; with --reply: what it is about."
+        )
+        parser.add_argument("--number", help=help_text)
 
     def handle(self, *args: Any, file: str | None, **options: Any) -> None:
         faults: list[str] = []
@@ -65,12 +69,13 @@ class Command(JSONCommand):
             number = numbers.parse_typed(options["number"] or NUMBER)
             if not options["json"]:
                 self.stdout.write(f"{preset_samples.shown_request(loaded, number, os.environ)}\n\n")
-            if options["number"]:
-                rows = [_called(loaded, number)]
-            elif options["reply"]:
+            if options["reply"]:
                 reply = _recorded(Path(options["reply"]), self.stderr.write)
-                row = _read(options["reply"], preset_samples.connector(loaded), reply)
+                about = number if options["number"] else None
+                row = _read(options["reply"], preset_samples.connector(loaded), reply, about)
                 rows = [row | {"ok": row["outcome"] != "bad_response"}]
+            elif options["number"]:
+                rows = [_called(loaded, number)]
             else:
                 results = preset_samples.run(loaded)
                 rows = [_row(r.sample.title, r.sample.status, r.classified, "; ".join(r.problems)) for r in results]
@@ -134,7 +139,7 @@ def _called(loaded: Preset, number: str) -> dict[str, Any]:
     except (http.RequestFailed, Refused) as error:
         nothing: dict[str, Any] = {"reply": number, "status": None, "rule": None, "fields": {}, "ok": False}
         return nothing | {"outcome": "failed", "text": str(error)}
-    row = _read(number, connector, reply)
+    row = _read(number, connector, reply, number)
     return row | {"ok": row["outcome"] in preset.ANSWERS}
 
 
@@ -157,9 +162,9 @@ def _recorded(file: Path, tell: Callable[[str], Any]) -> Reply:
     return Reply(status, headers, content)
 
 
-def _read(title: str, connector: JsonApi, reply: Reply) -> dict[str, Any]:
+def _read(title: str, connector: JsonApi, reply: Reply, number: str | None) -> dict[str, Any]:
     """Of a reply whose meaning is not known, with the values of the expressions that could not be read."""
-    classified = connector.classify(reply)
+    classified = connector.classify(reply, number)
     row = _row(title, reply.status, classified)
     if classified.outcome == "bad_response" or (isinstance(classified.answer, Found) and classified.answer.unreadable):
         row["text"] = "; ".join([row["text"], *preset_samples.explained(connector, reply, classified)])

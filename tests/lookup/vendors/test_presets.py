@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lookup.answers import Answer, Failed, Found, NotFound
-from lookup.vendors import preset, preset_samples
+from lookup.vendors import bodies, preset, preset_samples
 from lookup.vendors.json_api import JsonApi
 from lookup.vendors.preset import MissingEnvironment
 from lookup.vendors.transport import Reply
@@ -273,3 +273,34 @@ def _mutations(document: object) -> list[object]:
         ]
         return [*inner_list, *values]
     return values
+
+
+# No documented answer of these repeats the number.
+SILENT = ["callcontrol", "google_find_place", "trestle_smart_cnam", "yelp"]
+
+
+def test_answer_about_another_number_is_a_failure(shipped: preset.Preset) -> None:
+    vendor, tried = preset_samples.connector(shipped), 0
+    for sample in shipped.sample:
+        reply = Reply(sample.status, sample.headers, sample.body.encode())
+        if sample.expect.outcome not in ("found", "not_found") or shipped.fields.number is None:
+            continue
+        if shipped.fields.number(bodies.read(shipped.body, reply)):
+            tried += 1
+            answer = vendor.classify(reply, "12125550199").answer
+            assert answer == Failed("bad_response", f"{sample.status}: its answer is about another number")
+    assert bool(tried) is (shipped.name not in SILENT)
+
+
+@pytest.mark.parametrize(
+    ("repeated", "accepted"),
+    [
+        *(("+493023125042", True), ("493023125042", True), ("030 23125042", True), ("0049 30 23125-042", True)),
+        *(("(30) 23125042", True), (493023125042, True), (3023125042, True), (None, True), ("unknown", True)),
+        *(("+3023125042", False), ("+493023125043", False), ("3023125043", False), ("42", False)),
+    ],
+)
+def test_number_may_be_repeated_in_any_spelling(repeated: object, accepted: bool) -> None:
+    body = json.dumps({"votes": 9, "votesWildcard": 0, "phone": repeated}).encode()
+    vendor = preset_samples.connector(shipped_preset("phoneblock"))
+    assert (vendor.classify(Reply(200, {}, body), "493023125042").outcome == "found") is accepted
