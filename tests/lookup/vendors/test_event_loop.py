@@ -170,9 +170,9 @@ def test_a_large_reply_is_classified_off_the_loop(vendors: Vendors, monkeypatch:
     threads: list[str] = []
     classify = json_api.JsonApi.classify
 
-    def noted(self: json_api.JsonApi, reply: Any) -> json_api.Classification:
+    def noted(self: json_api.JsonApi, reply: Any, number: str) -> json_api.Classification:
         threads.append(threading.current_thread().name)
-        return classify(self, reply)
+        return classify(self, reply, number)
 
     monkeypatch.setattr(json_api.JsonApi, "classify", noted)
     vendors.a.behave_as(upstream.says({**upstream.GOOD_A, "padding": "x" * json_api.LARGE_BYTES}))
