@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import cast
+from urllib.parse import unquote
 
 import phonenumbers
 from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, NumberParseException, PhoneMetadata, PhoneNumberDesc
@@ -18,6 +19,7 @@ COUNTRY_CODES = frozenset(COUNTRY_CODE_TO_REGION_CODE)
 EXAMPLE_NUMBER = "493023125042"
 
 _DIGITS = re.compile(r"[0-9]+")
+_WRITTEN = re.compile(r"\+?[0-9]{1,15}")
 #: Of a number with country code (E.164).
 MIN_DIGITS, MAX_DIGITS = 7, 15
 #: A number as the API takes it, whole: E.164 without its plus.
@@ -25,12 +27,39 @@ PATTERN = "[1-9][0-9]{6,14}"
 _NUMBER = re.compile(PATTERN)
 #: A longer cell holds no number. libphonenumber, too, refuses to read more characters than that.
 MAX_CELL = 250
-# What Contacts on macOS and iOS leaves around numbers that were pasted: marks of the direction of writing.
-_DIRECTION_MARKS = [0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-_REPLACED = {**dict.fromkeys(_DIRECTION_MARKS), ord("＋"): "+"}
+# Beside Unicode's dashes (Pd): minus signs, and a Japanese vowel sign that is typed for a hyphen.
+_DASHES = "\u2043\u2212\u02d7\u30fc\uff70"
+_PLUS_SIGNS = "\u207a\u208a\u2795\ufb29\ufe62"
+_DOTS = "\u00b7\u2022\u2024\u2027\u2219\u22c5\u30fb\uff65\ufe52"
+# Hangul fillers, Khmer vowels that show nothing, the Braille pattern without dots.
+_BLANK = "\u115f\u1160\u3164\uffa0\u17b4\u17b5\u2800"
+_IN_ASCII = {
+    **str.maketrans(
+        dict.fromkeys(_DASHES, "-")
+        | dict.fromkeys(_PLUS_SIGNS, "+")
+        | dict.fromkeys(_DOTS, ".")
+        | dict.fromkeys(_BLANK)
+    ),
+    **{0xFF01 + n: chr(0x21 + n) for n in range(94)},  # full-width forms
+}
+#: By Unicode's categories: spaces, dashes, quotation marks; invisible and combining characters are left out.
+_CATEGORIES = {"Zs": " ", "Zl": " ", "Zp": " ", "Pd": "-", "Pi": "'", "Pf": "'", "Cf": "", "Mn": "", "Me": ""}
 _TRUNK_ZERO = re.compile(r"\(\s*0\s*\)")
-# Hyphens as web pages and word processors write them are among them, U+2010 to U+2013.
-_SEPARATORS = re.compile(r"[\s().\u2010-\u2013-]")
+_SEPARATORS = re.compile(r"[\s().\[\]/-]+")
+#: Around a number: spaces, and what makes it a text in a spreadsheet, '+49... or ="+49...".
+_AROUND = " \t\r\n'\"`="
+_URI = re.compile(r"(tel|phone|sips?|callto|sms|fax)\.?:(?://)?\s*(.*)", re.IGNORECASE | re.DOTALL)
+#: What comes after a number, with its first character: what is dialed after a pause or a wait, or an extension.
+_AFTER = re.compile(r"[^0-9+().\[\]/\s-]")
+_EXTENSION = re.compile(
+    r"(?!.*[0-9]{10})(?:[,;#~][,;#~*pwx0-9\s]*|[,;]?\s*(?:[pwx]|ext|extn|xtn|extension|extensi\u00f3n|durchwahl|dw|nebenstelle|nst"
+    r"|poste|interno|int|anexo|ramal|toestel|tst|wew|linka|klapka|kl|mell\u00e9k|anknytning|dahili|\u0434\u043e\u0431|\u0432\u043d"
+    r"|\u5185\u7dda|\u5206\u673a|\u5206\u6a5f)[.:=#\s-]*[0-9][0-9*#,;pw\s]*)\)?",
+    re.DOTALL,
+)
+_EXPONENT = re.compile(r"\+?[0-9]+([.,][0-9]+)?[eE]\+?[0-9]{1,2}")
+#: What a spreadsheet or a program makes of a number: 493023125042.0.
+_DECIMALS = re.compile(r"(\+?[0-9]{4,})\.([0-9]{1,2})")
 
 
 class InvalidNumber(ValueError):
@@ -53,9 +82,21 @@ def parse(query: object) -> str:
     raise InvalidNumber("must start with a country code")
 
 
+def is_number(text: str) -> bool:
+    """Whether `parse` takes it as it is."""
+    return _NUMBER.fullmatch(text) is not None
+
+
 def parse_typed(text: str) -> str:
-    """As `parse`, for typed input: with a +, spaces, hyphens, dots or parentheses. Raises InvalidNumber."""
-    return parse(without_separators(text).removeprefix("+"))
+    """As `parse_coded`, for a number that someone typed: one that no country's plan allows is taken as it is, because
+    plans change faster than libraries. Raises InvalidNumber."""
+    try:
+        return parse_coded(text)
+    except InvalidNumber:
+        digits = parse(without_separators(text).removeprefix("+"))
+        if _TRUNK_ZERO.search(_ascii(text)):  # it is dialed at home only; kept, it would make another number
+            raise InvalidNumber("must not hold a (0)") from None
+        return digits
 
 
 def parse_searched(text: str) -> str:
@@ -70,29 +111,59 @@ def parse_searched(text: str) -> str:
 def parse_prefix(text: str) -> str:
     """As `parse_typed`, for the beginning of a number or a whole one: 1 to 15 digits. Raises InvalidNumber."""
     digits = without_separators(text).removeprefix("+")
-    return parse(digits) if len(digits) >= MIN_DIGITS else parse(digits.ljust(MIN_DIGITS, "0"))[: len(digits)]
+    if len(digits) >= MIN_DIGITS:
+        return parse_typed(text)
+    if _TRUNK_ZERO.search(_ascii(text)):
+        raise InvalidNumber("must not hold a (0)")
+    return parse(digits.ljust(MIN_DIGITS, "0"))[: len(digits)]
 
 
 def without_separators(text: str) -> str:
-    """`text` in ASCII (`_ascii`), without spaces, hyphens, dots and parentheses.
+    """The digits of a written number, after a + if it has one: in ASCII (`_ascii`), without spaces, dashes, dots,
+    strokes, brackets, extension, and what spreadsheets or an address (`tel:`, `sip:`) put around it. Of other text,
+    what is left so.
 
-    Raises InvalidNumber for more than MAX_CELL characters, and for `+49 (0)30 …`: that zero is dialed at home only;
-    kept, it would make another number.
+    Raises InvalidNumber for more than MAX_CELL characters, and if digits are lost or are two numbers.
     """
-    text = _ascii(text)
-    if _TRUNK_ZERO.search(text):
-        raise InvalidNumber("must not hold a (0)")
+    if _WRITTEN.fullmatch(text):
+        return text
+    text = _ascii(text).strip(_AROUND)
+    if address := _URI.fullmatch(text):
+        text = _of_address(address[2])
+    if _EXPONENT.fullmatch(text):
+        raise InvalidNumber("has lost its last digits to an exponent; format the column as text, and export it again")
+    if decimals := _DECIMALS.fullmatch(text):
+        if decimals[2].strip("0"):
+            raise InvalidNumber("is no phone number")
+        text = decimals[1]
+    if (after := _AFTER.search(text)) and _EXTENSION.fullmatch(text[after.start() :].lower()):
+        text = text[: after.start()]
+    if _SECOND.search(text):
+        raise InvalidNumber("is no phone number")
     return _SEPARATORS.sub("", text)
 
 
+def _of_address(text: str) -> str:
+    """The number in a URI after its scheme (RFC 3966, RFC 3261). Raises InvalidNumber."""
+    user, *parameters = unquote(text).partition("@")[0].split(";")
+    if not user.strip().startswith("+") and any(each.lower().startswith("phone-context=") for each in parameters):
+        raise InvalidNumber("has no country code")
+    return user
+
+
 def _ascii(text: str) -> str:
-    """`text` with plus and digits of any script in ASCII, and without marks of the direction of writing.
+    """`text` with digits, plus signs, dashes and spaces of every script in ASCII, and without invisible characters.
     Raises InvalidNumber for more than MAX_CELL characters."""
     if len(text) > MAX_CELL:
         raise InvalidNumber(f"is longer than {MAX_CELL} characters")
     if text.isascii():
         return text
-    return "".join(str(unicodedata.decimal(each, each)) for each in text.translate(_REPLACED))
+    return "".join(each if each.isascii() else _ascii_of(each) for each in text.translate(_IN_ASCII))
+
+
+def _ascii_of(character: str) -> str:
+    digit = unicodedata.decimal(character, None)
+    return str(digit) if digit is not None else _CATEGORIES.get(unicodedata.category(character), character)
 
 
 def parse_listed(text: str, region: str | None = None) -> str:
@@ -102,39 +173,43 @@ def parse_listed(text: str, region: str | None = None) -> str:
     but a plus tells a country code from an area code: 646 is New York's, and +64 6 New Zealand's. Taken only when
     length and beginning fit the country's numbering plan. An extension is left out, for calls show the line.
     """
-    text = _ascii(text).strip(" \t'")  # a spreadsheet's mark of text
+    return _canonical(without_separators(text), region)
+
+
+def parse_coded(text: str) -> str:
+    """As `parse_listed`, for a number that begins with its country code, with or without a +. Raises InvalidNumber."""
+    text = without_separators(text)
+    return _canonical(text if text.startswith(("+", "0")) else f"+{text}")
+
+
+def _canonical(text: str, region: str | None = None) -> str:
+    """The number as libphonenumber reads it, which knows what is dialed at home only: `+49 030 …` is `+49 30 …`. `text`
+    is one of digits, perhaps after a plus. Raises InvalidNumber."""
+    if text.startswith("+00"):  # no country code begins with 0, and 00 is dialed for the +
+        text = "+" + text[3:]
     digits = text.removeprefix("+")
-    if digits.isascii() and digits.isdigit():
-        if text.startswith("+"):
-            return _planned(parse(digits))
-        if region and (national := _national(region)):
-            code, fits, other_beginning = national
-            if fits(digits) and not other_beginning(digits):
-                return code + digits
-    elif (
-        text[:1] not in _BEGINNINGS or _ELSE.search(text) or not _EXTENSIONS.issuperset(_LETTERS.findall(text.lower()))
-    ):
+    if not _DIGITS.fullmatch(digits):
         raise InvalidNumber("is no phone number")
+    if text.startswith("+"):
+        if in_plan(parse(digits)) and not _has_trunk_prefix(digits):  # the same, and far quicker
+            return digits
+    elif region and (national := _national(region)):
+        code, fits, other_beginning = national
+        if fits(digits) and not other_beginning(digits):
+            return code + digits
     try:
         number = phonenumbers.parse(text, region)
     except NumberParseException as error:
         raise InvalidNumber(_UNREADABLE.get(error.error_type, "is no phone number")) from None
-    return _planned(parse(f"{number.country_code}{phonenumbers.national_significant_number(number)}"))
+    found = parse(f"{number.country_code}{phonenumbers.national_significant_number(number)}")
+    if not in_plan(found):
+        raise InvalidNumber("does not fit its country's numbering plan")
+    return found
 
 
-def _planned(digits: str) -> str:
-    if in_plan(digits):
-        return digits
-    raise InvalidNumber("does not fit its country's numbering plan")
-
-
-_BEGINNINGS = frozenset("+(0123456789")
-# phonenumbers makes digits of letters and joins what a decimal point or a stroke divides: 493023125042.0 is what a
-# spreadsheet makes of a number, 23125042/43 are two, and *31# comes before one. Takes time in proportion to the text's
-# length: the second alternative starts at the first parenthesis only.
-_ELSE = re.compile(r"[^(]\+|^[^(]*\((?s:.+)\+|\*|^\+?[0-9]+[.,][0-9]{1,2}$|/\s*[0-9]{1,3}$")
-_LETTERS = re.compile(r"[^\W\d_]+")
-_EXTENSIONS = frozenset({"x", "ext", "extn", "extension"})
+#: 23125042/43 are two numbers.
+_SECOND = re.compile(r"/\s*[0-9]{1,3}$")
+_NEVER = r"(?!)"
 _UNREADABLE = {NumberParseException.INVALID_COUNTRY_CODE: "has no country code"}
 
 
@@ -144,21 +219,32 @@ def in_plan(digits: str) -> bool:
     By libphonenumber's general description of the plan, which is wider than its list of the blocks in use
     (`phonenumbers.is_valid_number`), and far quicker to ask.
     """
-    fits = _plan(digits[:3])
-    return fits is not None and fits(digits) is not None
+    plan = _plan(digits[:3])
+    return plan is not None and plan[0](digits) is not None
+
+
+def _has_trunk_prefix(digits: str) -> bool:
+    """Whether the number, which is in its plan, may have something after its country code that libphonenumber removes
+    or replaces."""
+    plan, length = _plan(digits[:3]), len(country_code(digits) or "")
+    found = plan and plan[1](digits, length)
+    return found is not None and found.end() > length
 
 
 Fits = Callable[[str], re.Match[str] | None]
 
 
 @lru_cache(maxsize=1000)
-def _plan(first_digits: str) -> Fits | None:
-    """A pattern of the numbers, with country code, of the country that these three digits begin; None if no country."""
+def _plan(first_digits: str) -> tuple[Fits, Callable[[str, int], re.Match[str] | None]] | None:
+    """Of the country that these three digits begin: what matches its numbers with country code, and, after it, a trunk
+    prefix; None if no country."""
     code = country_code(first_digits)
     if code is None:
         return None
     plan = PhoneMetadata.metadata_for_region_or_calling_code(int(code), COUNTRY_CODE_TO_REGION_CODE[int(code)][0])
-    return None if plan is None else _pattern(code, plan, len(code))
+    if plan is None:
+        return None
+    return _pattern(code, plan, len(code)), re.compile(plan.national_prefix_for_parsing or _NEVER, re.ASCII).match
 
 
 @lru_cache(maxsize=300)
@@ -169,9 +255,8 @@ def _national(region: str) -> tuple[str, Fits, Fits] | None:
     if plan is None:
         return None
     prefixes = "|".join(filter(None, (plan.national_prefix_for_parsing, plan.international_prefix)))
-    never = r"(?!)"
     code = str(plan.country_code)
-    return code, _pattern("", plan, len(code)), re.compile(prefixes or never, re.ASCII).match
+    return code, _pattern("", plan, len(code)), re.compile(prefixes or _NEVER, re.ASCII).match
 
 
 def _pattern(code: str, plan: PhoneMetadata, code_length: int) -> Fits:

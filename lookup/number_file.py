@@ -73,6 +73,7 @@ class NumberFile:
     columns: list[str]
     delimiter: str
     records: Iterator[Record]
+    byte_order_mark: str = ""
 
     def count(self, on_problem: Callable[[Record], object]) -> Counter[str]:
         """How many records have each number; of "", those that have none."""
@@ -86,6 +87,7 @@ class NumberFile:
     def write(self, output: TextIO, results: Mapping[str, Result]) -> Counter[str]:
         """Write each record with the result of its number. Returns how many records have each outcome."""
         outcomes = Counter[str]()
+        output.write(self.byte_order_mark)  # without it, Excel does not read UTF-8
         writer = csv.writer(output, delimiter=self.delimiter)
         writer.writerow([*self.columns, *COLUMNS])
         for record in self.records:
@@ -124,7 +126,8 @@ def open_numbers(
         if taken := set(COLUMNS).intersection(names):
             raise UnreadableFile(f"rename the column {min(taken)}: the results have one of that name")
         found = rows(lines, header, line=line + has_names)
-        yield NumberFile(file.name, names, header.delimiter, (_record(row, index, region) for row in found))
+        records = (_record(row, index, region) for row in found)
+        yield NumberFile(file.name, names, header.delimiter, records, file.byte_order_mark)
 
 
 def _column(header: Header, column: str | None) -> tuple[int, bool]:
@@ -133,7 +136,7 @@ def _column(header: Header, column: str | None) -> tuple[int, bool]:
     if header.has(*chosen):
         return header.index(*chosen), True
     if column is None and len(header.columns) > 1:
-        raise UnreadableFile("the first line names no column 'number': choose the column")
+        raise UnreadableFile("the first line names no column 'number': choose the column (--column)")
     try:
         position = whole_number(column or "1")
     except ValueError:
@@ -155,7 +158,7 @@ def _record(row: tuple[int, list[str]] | Rejected, index: int, region: str | Non
     line, cells = row
     text = cells[index] if index < len(cells) else ""
     try:
-        number = numbers.parse_listed(text, region) if region else numbers.parse_typed(text)
+        number = numbers.parse_listed(text, region) if region else numbers.parse_coded(text)
     except numbers.InvalidNumber as error:
         return Record(line, cells, problem=f"invalid phone number ({error})")
     return Record(line, cells, number)

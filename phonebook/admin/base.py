@@ -27,7 +27,6 @@ NUMBER_PAGES: dict[str, tuple[str, str]] = {}
 _NAMED = re.compile("(?<=[>“])[1-9]([0-9]{6,14}(?=[ <”])|[0-9]*…)")
 #: The order in which numbers with the same beginning follow each other. It has no index: for few rows.
 BY_DIGITS = Cast("number", TextField())
-_PREFIX = re.compile(r"\+?([1-9][0-9]{0,14})\*?")
 
 
 def number_pages(request: HttpRequest) -> dict[str, Any]:
@@ -39,10 +38,9 @@ def number_pages(request: HttpRequest) -> dict[str, Any]:
 def number_prefix(text: str) -> str | None:
     """The digits with which the numbers begin that `text` searches for; None if it is other text."""
     try:
-        found = _PREFIX.fullmatch(numbers.without_separators(text))
+        return numbers.parse_prefix(text.strip().removesuffix("*"))
     except numbers.InvalidNumber:
         return None
-    return found and found[1]
 
 
 def find_by_prefix(prefix: str, rows: QuerySet, limit: int) -> list[Any]:

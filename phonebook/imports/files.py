@@ -43,6 +43,8 @@ class TextFile:
 
     def __init__(self, name: str, text: io.TextIOWrapper) -> None:
         self.name = name
+        #: As the file has it, for a file that is made of this one.
+        self.byte_order_mark = "\ufeff" if text.encoding in _BYTE_ORDER_MARKS.values() else ""
         #: A hash of the lines read so far, for this process.
         self.digest = 0
         lines = self._read(text)

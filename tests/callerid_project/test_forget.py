@@ -68,7 +68,7 @@ def test_json_output() -> None:
     ("bad", "why"),
     [
         ("4930231250-x", "must contain only digits"),
-        ("+49 (0)30 23125042", "must not hold a (0)"),
+        ("+999 (0)30 23125042", "must not hold a (0)"),
         ("030 23125042", "must start with a country code"),
         ("", "must contain only digits"),
         ("12345", "must have 7 to 15 digits"),
@@ -80,6 +80,19 @@ def test_invalid_number_erases_nothing_and_is_not_printed(bad: str, why: str) ->
     assert str(raised.value) == f"argument 2: invalid phone number ({why}). Nothing was changed."
     assert Contact.objects.count() == 2
     assert cache_version_of(NUMBER) == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["+49 030 23125042", "+49 (0)30\u202f23125\u2013042", "tel:+4930-23125042", "4903023125042"]
+)
+def test_every_spelling_erases_what_imports_stored(text: str) -> None:
+    assert as_json(text)["contacts"] == 1
+    assert not Contact.objects.filter(number=int(NUMBER)).exists()
+
+
+def test_digits_as_the_api_took_them_are_erased_too() -> None:
+    Contact.objects.create(number=4903023125042, name="x")
+    assert as_json("4903023125042")["contacts"] == 2
 
 
 def test_number_outside_every_numbering_plan_is_erased() -> None:

@@ -176,5 +176,5 @@ def test_unreadable_file_leaves_nothing(desk: Any) -> None:
     at = desk()
     at.token("--test")
     assert at.upload(b"a,b\n1,2\n").returncode == 1
-    error = "numbers.csv: the first line names no column 'number': choose the column."
+    error = "numbers.csv: the first line names no column 'number': choose the column (--column)."
     assert at.shell("print(lookup, ImportUpload.objects.get().error)") == f"None {error}"

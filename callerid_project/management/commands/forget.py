@@ -15,7 +15,7 @@ class Command(JSONCommand):
         "Erase phone numbers: delete their contacts, also those from address books, complaints, rules and what is kept "
         "to undo imports, invalidate vendors' cached answers, and remove the numbers from the ledger, from answers "
         "stored for replay and from the console's history; who did what, and what was paid, stays. Numbers have their "
-        "country code and may have a +, spaces, hyphens, dots and parentheses. Nothing is erased unless all of them "
+        "country code, in any spelling. Nothing is erased unless all of them "
         "are valid. Safe while serving, and can be repeated. "
         "It does not reach: backups; logs (numbers are masked there); what vendors know; answers already sent; a "
         "search or an import under way, after which it can be repeated; notes, names and reasons that operators typed "
@@ -76,6 +76,8 @@ def _read(texts: list[str]) -> list[str]:
     for position, text in enumerate(texts, start=1):
         try:
             read.append(numbers.parse_typed(text))
+            if numbers.is_number(text):  # as the API takes it, and may have stored it, in no other form
+                read.append(text)
         except numbers.InvalidNumber as error:
             raise CommandError(f"argument {position}: invalid phone number ({error}). Nothing was changed.") from None
     return read

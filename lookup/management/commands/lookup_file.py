@@ -75,8 +75,9 @@ class Command(BackgroundCommand):
                     stopped, balance = _search(client, run, due, results, journal)
                     with _replaced(output) as target, read() as file:
                         outcomes = file.write(target, results)
-                    unanswered = outcomes.total() - sum(outcomes[name] for name in ANSWERED)
-                    if not unanswered:
+                    invalid = outcomes["invalid"]
+                    unanswered = outcomes.total() - sum(outcomes[name] for name in ANSWERED) - invalid
+                    if not unanswered and not invalid:
                         state.unlink()
         except OSError as error:
             raise CommandError(f"{error.filename or output}: {error.strerror or error}.") from error
@@ -86,9 +87,11 @@ class Command(BackgroundCommand):
         summary |= {name: outcomes[name] for name in OUTCOMES} | balance
         shown = (f"{name.replace('_', ' ').capitalize()}: {value:,}." for name, value in summary.items())
         self.write_result(options, summary, " ".join(shown))
-        if unanswered:
-            again = f"{unanswered:,} rows are not answered. Answers are kept in {state}: run the command again."
-            raise CommandError(f"{stopped} {again}".strip())
+        if unanswered or invalid:
+            kept = f"Answers are kept in {state}: run the command again."
+            rows = [f"{unanswered:,} rows are not answered." * bool(unanswered)]
+            rows += [f"{invalid:,} rows have no valid number: correct them in {options['file']}." * bool(invalid)]
+            raise CommandError(" ".join(filter(None, (stopped, *rows, kept))))
 
     def _show_plan(
         self, client: Client, counts: Counter[str], known: dict[str, Result], options: dict[str, Any]

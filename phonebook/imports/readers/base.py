@@ -74,10 +74,10 @@ class InvalidCell(Exception):
     """A cell that makes its row unusable; the message says why."""
 
 
-def parse_number(text: str, region: str | None = None) -> int:
-    """As numbers.parse_listed. Raises InvalidCell."""
+def parse_number(text: str, region: str | None = None, *, is_coded: bool = False) -> int:
+    """As numbers.parse_listed; `is_coded`: as numbers.parse_coded. Raises InvalidCell."""
     try:
-        return int(numbers.parse_listed(text, region))
+        return int(numbers.parse_coded(text) if is_coded else numbers.parse_listed(text, region))
     except numbers.InvalidNumber as error:
         raise InvalidCell(f"number {error}" if text.strip() else "no number") from None
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date
 
-from core import numbers
 from core.amounts import whole_number
 from core.text import clean_text
 from phonebook.imports.readers import base, csv_rows
@@ -18,10 +17,7 @@ from phonebook.models import MAX_COUNT
 
 def _parse_number(text: str, region: str | None = None) -> int:
     """Parse a number. Without a region it begins with its country code, with or without a plus (this format's rule)."""
-    if region is None and text.isascii() and text.isdigit() and numbers.in_plan(text):
-        return int(text)
-    has_country_code = region is None and "+" not in text and text.strip()[:1] in set("(0123456789")
-    return base.parse_number(f"+{text.strip()}" if has_country_code else text, region)
+    return base.parse_number(text, region, is_coded=region is None)
 
 
 class PlainContactReader(csv_rows.ContactReader):

@@ -1,5 +1,6 @@
 """`lookup_file`: every number of a file is searched, by the API, and paid for once."""
 
+import codecs
 import csv
 import errno
 import json
@@ -107,7 +108,7 @@ def run(vendor: Vendor, api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def output(tmp_path: Path, delimiter: str = ",") -> list[list[str]]:
-    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
+    with (tmp_path / "out.csv").open(encoding="utf-8-sig", newline="") as file:
         return list(csv.reader(file, delimiter=delimiter))
 
 
@@ -121,11 +122,12 @@ def test_output_has_all_rows_with_the_answers(run: Any, api: Api, tmp_path: Path
         ["y", "", "", "invalid", "", "", "", ""],
         ["z", NUMBERS[0], NUMBERS[0], "found", "Bakery", "", "", ""],
     ]
+    assert (tmp_path / "out.csv").read_bytes().startswith(codecs.BOM_UTF8)  # as the file does, for Excel
     assert api.numbers == NUMBERS[:2]  # each once
     outcomes = {**ALL_OUTCOMES, "found": 3, "invalid": 1}
     assert json.loads(out) == {"rows": 4, "numbers": 2, **outcomes, "credits_remaining": 5}
-    assert err == "/numbers.csv:6: invalid phone number (must contain only digits)\n"
-    assert failed.startswith("1 rows are not answered.")
+    assert err == "/numbers.csv:6: invalid phone number (is no phone number)\n"
+    assert failed.startswith("1 rows have no valid number: correct them in ")
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("out.csv*")} == {0o600}
 
 
