@@ -154,7 +154,7 @@ LDAP_URL = env.origin("CALLERID_LDAP_URL") or "http://127.0.0.1:8000"
 SPAM_MARK = env.text("CALLERID_SPAM_MARK", "Spam: ")
 COUNTRY_CODE = env.digits("CALLERID_COUNTRY_CODE", most=3)
 TRUNK_PREFIX = env.digits("CALLERID_TRUNK_PREFIX", most=5)
-NATIONAL_DIGITS = env.number("CALLERID_NATIONAL_DIGITS", 0, least=0, most=14)
+NATIONAL_DIGITS = env.lengths("CALLERID_NATIONAL_DIGITS", most=14)
 INTERNATIONAL_PREFIX = env.digits("CALLERID_INTERNATIONAL_PREFIX", "00", most=6)
 
 # --- The console -------------------------------------------------------------------------------------------------

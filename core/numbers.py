@@ -130,6 +130,8 @@ def without_separators(text: str) -> str:
     text = _ascii(text).strip(_AROUND)
     if address := _URI.fullmatch(text):
         text = _of_address(address[2])
+    elif text[:3].upper() == "%2B":  # a plus of an address
+        text = f"+{text[3:]}"
     if _EXPONENT.fullmatch(text):
         raise InvalidNumber("has lost its last digits to an exponent; format the column as text, and export it again")
     if decimals := _DECIMALS.fullmatch(text):

@@ -16,6 +16,9 @@ from phonebook.models import Contact
 #: What has a meaning in SIP or in a telephone's display, as in integrations/.
 _NOT_DISPLAYED = re.compile(r'["\\<>;]')
 MAX_BYTES = 64
+#: What Twilio sends for a caller without a number: RESTRICTED, BLOCKED, UNKNOWN, ANONYMOUS, UNAVAILABLE in the letters
+#: of a telephone's keys.
+WITHHELD = frozenset({"7378742833", "2562533", "8656696", "266696687", "86282452253"})
 
 
 class Entry(NamedTuple):
@@ -29,18 +32,26 @@ class Entry(NamedTuple):
 def full_number(caller: str) -> str:
     """The number with its country code, digits only, of a number as the telephone system sends it; empty if it is
     none. The settings are those of integrations/ (docs/telephone-systems.md)."""
-    country, trunk = settings.COUNTRY_CODE, settings.TRUNK_PREFIX
+    country, trunk, lengths = settings.COUNTRY_CODE, settings.TRUNK_PREFIX, settings.NATIONAL_DIGITS
+    if caller.endswith("@anonymous.invalid"):  # RFC 3323
+        return ""
     try:
         digits = numbers.without_separators(caller)
+        if digits.startswith("+00"):
+            digits = digits.removeprefix("+")
         if digits.startswith("+"):
             digits = digits.removeprefix("+")
         elif digits.startswith(settings.INTERNATIONAL_PREFIX):
             digits = digits.removeprefix(settings.INTERNATIONAL_PREFIX)
-        elif country and trunk and digits.startswith(trunk):
+        elif country and trunk and digits.startswith(trunk) and (not lengths or _is_national(digits[len(trunk) :])):
             digits = country + digits.removeprefix(trunk)
-        elif country and len(digits) == settings.NATIONAL_DIGITS:
+        elif country and _is_national(digits):
             digits = country + digits
-        return numbers.parse(digits)
+        if country and trunk and digits.startswith(country + trunk):  # +49 030: dialed at home only
+            rest = digits.removeprefix(country + trunk)
+            if _is_national(rest) if lengths else trunk.startswith("0"):
+                digits = country + rest
+        return "" if digits in WITHHELD or digits.startswith(("10", "11")) else numbers.parse(digits)
     except numbers.InvalidNumber:
         return ""
 
@@ -58,6 +69,10 @@ def displayed(text: str) -> str:
     """One line of at most MAX_BYTES bytes: spaces replace quotes, backslashes, angle brackets and semicolons."""
     text = clean_text(_NOT_DISPLAYED.sub(" ", clean_text(text)))
     return text.encode()[:MAX_BYTES].decode(errors="ignore").rstrip()
+
+
+def _is_national(digits: str) -> bool:
+    return len(digits) in settings.NATIONAL_DIGITS
 
 
 def of_number(number: str) -> Entry | None:

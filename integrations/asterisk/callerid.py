@@ -24,7 +24,19 @@ from urllib.parse import urlsplit
 TIMEOUT_S = 1.5
 MAX_ANSWER_BYTES = 8192
 MAX_NAME_BYTES = 64
-NOT_DISPLAYED = re.compile('[\x00-\x1f\x7f-\x9f"\\\\<>;\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]')
+#: What Unicode calls formats, fillers and variation selectors: they show nothing.
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+NOT_DISPLAYED = re.compile(f'[\x00-\x1f\x7f-\x9f"\\\\<>;{INVISIBLE}\ud800-\udfff]')
+#: Between digits: spaces, dots, strokes, brackets, and dashes and spaces of every script.
+SEPARATORS = re.compile(rf"[\s./()\[\]\-\u2010-\u2015\u2212\uff0d{INVISIBLE}]")
+#: No country code begins with 0, and no number of North America's with 0 or 1.
+NUMBER = re.compile("(1[2-9]|[2-9][0-9])[0-9]{5,13}")
+#: What Twilio sends for a caller without a number: RESTRICTED, BLOCKED, UNKNOWN, ANONYMOUS, UNAVAILABLE in the letters
+#: of a telephone's keys (https://help.twilio.com/articles/223179988).
+WITHHELD = {"7378742833", "2562533", "8656696", "266696687", "86282452253"}
 
 
 class NoAnswer(Exception):
@@ -36,21 +48,33 @@ def setting(name: str, default: str = "") -> str:
 
 
 def full_number(caller: str) -> str:
-    """The number with its country code, digits only; empty if it is none."""
-    digits = re.sub(r"[-.() ]", "", caller)
-    country, trunk = setting("COUNTRY_CODE"), setting("TRUNK_PREFIX")
+    """The number with its country code, digits only; empty if it is none or is withheld. `caller` may be an address."""
+    country, trunk, lengths = setting("COUNTRY_CODE"), setting("TRUNK_PREFIX"), setting("NATIONAL_DIGITS")
     international = setting("INTERNATIONAL_PREFIX", "00")
+
+    def is_national(digits: str) -> bool:
+        least, _, most = lengths.partition("-")
+        return least.isdecimal() and int(least) <= len(digits) <= int(most or least)
+
+    if caller.endswith("@anonymous.invalid"):  # RFC 3323
+        return ""
+    digits = SEPARATORS.sub("", re.sub(r"^(?:tel|sips?):([^@;]*).*", r"\1", caller, flags=re.DOTALL | re.IGNORECASE))
+    digits = re.sub(r"^\+00", "00", re.sub("^(%2[Bb]|\uff0b)", "+", digits))
     if re.fullmatch(r"\+[0-9]+", digits):
         digits = digits[1:]
     elif not re.fullmatch(r"[0-9]+", digits):
         return ""
     elif international and digits.startswith(international):
         digits = digits[len(international) :]
-    elif country and trunk and digits.startswith(trunk):
+    elif country and trunk and digits.startswith(trunk) and (not lengths or is_national(digits[len(trunk) :])):
         digits = country + digits[len(trunk) :]
-    elif country and str(len(digits)) == setting("NATIONAL_DIGITS"):
+    elif country and is_national(digits):
         digits = country + digits
-    return digits if re.fullmatch(r"[1-9][0-9]{6,14}", digits) else ""
+    if country and trunk and digits.startswith(country + trunk):  # +49 030: dialed at home only
+        rest = digits[len(country + trunk) :]
+        if is_national(rest) if lengths else trunk.startswith("0"):
+            digits = country + rest
+    return digits if NUMBER.fullmatch(digits) and digits not in WITHHELD else ""
 
 
 def clean_name(name: object) -> str:

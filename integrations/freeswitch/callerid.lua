@@ -21,37 +21,79 @@ local function begins(text, prefix)
     return prefix ~= "" and text:sub(1, #prefix) == prefix
 end
 
--- The number with its country code, digits only, or nil.
+-- Whether national numbers have so many digits. `lengths`: such as 10 or 6-11.
+local function is_national(digits, lengths)
+    local least, most = lengths:match("^(%d+)%-?(%d*)$")
+    return least ~= nil and #digits >= tonumber(least) and #digits <= (tonumber(most) or tonumber(least))
+end
+
+-- What shows nothing, in UTF-8 with decimal escapes, for Lua 5.1: Unicode's formats, fillers and variation selectors.
+local INVISIBLE = {
+    "\194\173", "\205\143", "\216\156", "\225\133[\159\160]", "\225\158[\180\181]", "\225\160[\139-\143]",
+    "\226\128[\139-\143\168-\174]", "\226\129[\160-\175]", "\226\160\128", "\227\133\164", "\239\184[\128-\143]",
+    "\239\187\191", "\239\190\160", "\239\191[\185-\187]", "\240\157\133[\179-\186]", "\243\160[\128-\191][\128-\191]",
+}
+-- Spaces and dashes of every script.
+local SEPARATORS = {
+    "[-%s./()%[%]]", "\194\160", "\226\128[\128-\138\144-\149\175]", "\226\129\159", "\226\136\146", "\227\128\128", "\239\188\141",
+}
+-- What Twilio sends for a caller without a number, RESTRICTED, BLOCKED, UNKNOWN, ANONYMOUS, UNAVAILABLE in the letters of a
+-- telephone's keys: https://help.twilio.com/articles/223179988
+local WITHHELD = {
+    ["7378742833"] = true, ["2562533"] = true, ["8656696"] = true, ["266696687"] = true, ["86282452253"] = true,
+}
+
+-- `text` with `by` in place of everything that one of the patterns finds.
+local function replace(text, patterns, by)
+    for _, pattern in ipairs(patterns) do
+        text = text:gsub(pattern, by)
+    end
+    return text
+end
+
+-- The number with its country code, digits only, or nil if it is none or is withheld.
 local function full_number(caller)
-    local digits = caller:gsub("[-.() ]", "")
-    local country, trunk = setting("COUNTRY_CODE"), setting("TRUNK_PREFIX")
+    local country, trunk, lengths = setting("COUNTRY_CODE"), setting("TRUNK_PREFIX"), setting("NATIONAL_DIGITS")
     local international = setting("INTERNATIONAL_PREFIX", "00")
+    if caller:find("@anonymous%.invalid$") then -- RFC 3323
+        return nil
+    end
+    local digits = caller:gsub("^[Tt][Ee][Ll]:", ""):gsub("^[Ss][Ii][Pp][Ss]?:", ""):gsub("[@;].*", "")
+    digits = replace(replace(digits, SEPARATORS, ""), INVISIBLE, "")
+    digits = digits:gsub("^%%2[Bb]", "+"):gsub("^\239\188\139", "+"):gsub("^%+00", "00")
     if digits:find("^%+%d+$") then
         digits = digits:sub(2)
     elseif not digits:find("^%d+$") then
         return nil
     elseif begins(digits, international) then
         digits = digits:sub(#international + 1)
-    elseif country ~= "" and begins(digits, trunk) then
+    elseif country ~= "" and begins(digits, trunk) and (lengths == "" or is_national(digits:sub(#trunk + 1), lengths)) then
         digits = country .. digits:sub(#trunk + 1)
-    elseif country ~= "" and #digits == tonumber(setting("NATIONAL_DIGITS")) then
+    elseif country ~= "" and is_national(digits, lengths) then
         digits = country .. digits
     end
-    if digits:find("^[1-9]%d+$") and #digits >= 7 and #digits <= 15 then
+    if country ~= "" and trunk ~= "" and begins(digits, country .. trunk) then -- +49 030: dialed at home only
+        local rest = digits:sub(#country + #trunk + 1)
+        if lengths == "" and begins(trunk, "0") or lengths ~= "" and is_national(rest, lengths) then
+            digits = country .. rest
+        end
+    end
+    -- No country code begins with 0, and no number of North America's with 0 or 1.
+    if (digits:find("^1[2-9]%d+$") or digits:find("^[2-9]%d+$")) and #digits >= 7 and #digits <= 15 and not WITHHELD[digits] then
         return digits
     end
     return nil
 end
 
 -- A name that fits between quotes: one line, at most 64 bytes of UTF-8, nothing invisible and nothing that SIP or
--- FreeSWITCH interprets. Decimal escapes, for Lua 5.1.
+-- FreeSWITCH interprets.
 local function clean_name(name)
     if type(name) ~= "string" then
         return ""
     end
     name = name:gsub("%z", " "):gsub('[%c"\\<>;]', " ")
     name = name:gsub("\194[\128-\159]", " ") -- C1 controls
-    name = name:gsub("\226\128[\139-\143\168-\174]", " "):gsub("\226\129[\160-\175]", " "):gsub("\239\187\191", " ")
+    name = replace(name, INVISIBLE, " ")
     name = name:gsub("[$][{(]", " ") -- setVariable refuses what looks like a variable
     name = name:gsub(" +", " "):gsub("^ ", ""):gsub(" $", "")
     local last = MAX_NAME_BYTES

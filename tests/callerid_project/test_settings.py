@@ -147,6 +147,8 @@ def manage(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.Co
         ({"ALERT_EMAILS": "ops@example.org"}, "ALERT_EMAILS is set, which requires a mail server"),
         ({"CALLERID_COUNTRY_CODE": "+49"}, "CALLERID_COUNTRY_CODE must be at most 3 digits, without a plus"),
         ({"CALLERID_NATIONAL_DIGITS": "ten"}, "CALLERID_NATIONAL_DIGITS must be a whole number"),
+        ({"CALLERID_NATIONAL_DIGITS": "11-6"}, "must be a whole number from 1 to 14, or two as in 6-11"),
+        ({"CALLERID_NATIONAL_DIGITS": "6-15"}, "must be a whole number from 1 to 14, or two as in 6-11"),
         ({"ALERT_SLOW_MS": "0"}, "ALERT_SLOW_MS must be a whole number"),
         ({"ALERT_DEGRADED_PERCENT": "101"}, "ALERT_DEGRADED_PERCENT must be a number from 0.1 to 100"),
     ],

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pytest
 
 from tests import plugin
 from tests.integrations.answers import ERRORS, answer, by_number, every_fault
-from tests.integrations.vectors import GERMANY, NAMES, NUMBERS
+from tests.integrations.vectors import GERMANY, NAMES, NATIONAL, NUMBERS, WRITTEN
 from tests.servers import free_port
 from tests.upstream import Upstream, hangs, raw, resets, says
 
@@ -120,6 +121,15 @@ def test_numbers_are_searched_with_their_country_code(vendor: StartVendor) -> No
         http.bodies.clear()
         assert run(http.url, caller, **settings) == []
         assert [json.loads(body) for body in http.bodies] == ([{"api_key": "a.b.c", "query": query}] if query else [])
+
+
+@pytest.mark.parametrize(("given", "caller", "query"), NATIONAL + WRITTEN)
+def test_national_and_written_numbers_are_completed(
+    given: dict[str, str], caller: str, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(f"CALLERID_{name}", value)
+    assert runpy.run_path(str(SCRIPT))["full_number"](caller) == query
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from tests.integrations.answers import answer, by_number
 from tests.integrations.asterisk import Asterisk
 from tests.integrations.sip import NUMBER, Caller, Message, Network
-from tests.integrations.vectors import GERMANY, NAMES, NORTH_AMERICA, NUMBERS
+from tests.integrations.vectors import GERMANY, NAMES, NATIONAL, NUMBERS, by_settings
 from tests.servers import required
 from tests.service import Service
 from tests.upstream import Upstream, drips_body, hangs, says
@@ -116,9 +116,8 @@ def test_no_name_can_break_or_add_a_header(telephone: Telephone, vendor: StartVe
 
 def test_numbers_are_searched_with_their_country_code(telephone: Telephone, vendor: StartVendor) -> None:
     http = vendor(says(answer("Example Bakery")))
-    for settings in (GERMANY, NORTH_AMERICA, {}):
+    for settings, arrived in by_settings(NUMBERS + NATIONAL):
         http.bodies.clear()
-        arrived = {number: query for used, number, query in NUMBERS if used == settings}
         invites = telephone.receives(telephone.start(http.url, **settings), *arrived)
         searched = [json.loads(body) for body in http.bodies]
         assert searched == [{"api_key": "a.b.c", "query": query} for query in arrived.values() if query]

@@ -14,7 +14,7 @@ import requests
 
 from tests.integrations.answers import ERRORS, answer, by_number, every_fault
 from tests.integrations.call_webhooks import NUMBER, SCRIPT, SETTINGS, Webhooks, telnyx_headers, twilio_signature
-from tests.integrations.vectors import GERMANY, NAMES, NUMBERS
+from tests.integrations.vectors import GERMANY, NAMES, NATIONAL, NUMBERS, WRITTEN
 from tests.servers import free_port
 from tests.service import Service
 from tests.upstream import Upstream, drips_body, hangs, raw, resets, says
@@ -174,7 +174,7 @@ def test_no_name_can_break_a_document(webhooks: Webhooks, settings: Set, vendor:
 def test_numbers_are_searched_with_their_country_code(webhooks: Webhooks, settings: Set, vendor: StartVendor) -> None:
     http = vendor(says(answer("Example Bakery")))
     addresses: list[tuple[dict[str, str], str, str]] = [({}, "sip:+12125550123@198.51.100.5;user=phone", "12125550123")]
-    for plan, caller, query in NUMBERS + addresses:
+    for plan, caller, query in NUMBERS + NATIONAL + WRITTEN + addresses:
         http.bodies.clear()
         settings(URL=http.url, **plan)
         assert bool(displayed(webhooks.telnyx(caller))) == bool(query)

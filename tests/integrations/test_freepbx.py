@@ -11,7 +11,7 @@ import pytest
 
 from tests import plugin
 from tests.integrations.answers import ERRORS, answer, at_the_same_time, by_number, every_fault
-from tests.integrations.vectors import GERMANY, NAMES, NORTH_AMERICA, NUMBERS
+from tests.integrations.vectors import NAMES, NATIONAL, NUMBERS, WRITTEN, by_settings
 from tests.servers import Unavailable, free_port, required
 from tests.upstream import Upstream, hangs, raw, says
 
@@ -77,9 +77,8 @@ def test_no_name_has_a_meaning_in_sip(vendor: StartVendor) -> None:
 
 def test_numbers_are_searched_with_their_country_code(vendor: StartVendor) -> None:
     http = vendor(says(answer()))
-    for settings in (GERMANY, NORTH_AMERICA, {}):
+    for settings, arrived in by_settings(NUMBERS + NATIONAL + WRITTEN):
         http.bodies.clear()
-        arrived = {number: query for used, number, query in NUMBERS if used == settings}
         assert [result["name"] for result in run(http.url, arrived, **settings)] == [None] * len(arrived)
         searched = [json.loads(body) for body in http.bodies]
         assert searched == [{"api_key": "a.b.c", "query": query} for query in arrived.values() if query]

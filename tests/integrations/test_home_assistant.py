@@ -15,7 +15,7 @@ import yaml
 
 from tests import plugin
 from tests.integrations.answers import ERRORS, answer, by_number, every_fault
-from tests.integrations.vectors import GERMANY, NAMES, NORTH_AMERICA, NUMBERS
+from tests.integrations.vectors import GERMANY, NAMES, NATIONAL, NUMBERS, WRITTEN, by_settings
 from tests.service import Service
 from tests.upstream import Upstream, says
 
@@ -99,9 +99,8 @@ def test_names_are_cleaned(run: Run, vendor: StartVendor) -> None:
 
 def test_numbers_are_searched_with_their_country_code(run: Run, vendor: StartVendor) -> None:
     http = vendor(says(answer("Example Bakery")))
-    for settings in (GERMANY, NORTH_AMERICA, {}):
+    for settings, arrived in by_settings(NUMBERS + NATIONAL + WRITTEN):
         http.bodies.clear()
-        arrived = {number: query for used, number, query in NUMBERS if used == settings}
         results = run(http.url, list(arrived), **settings)
         assert [result["number"] for result in results] == list(arrived.values())
         searched = sorted(json.loads(body)["query"] for body in http.bodies)

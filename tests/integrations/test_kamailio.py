@@ -29,7 +29,7 @@ from tests.integrations.sip import (
     named,
     reply,
 )
-from tests.integrations.vectors import GERMANY, LOCAL, NAMES, NORTH_AMERICA, NUMBERS
+from tests.integrations.vectors import LOCAL, NAMES, NATIONAL, NUMBERS, by_settings
 from tests.servers import required
 from tests.service import Service
 from tests.upstream import Upstream, hangs, held, says
@@ -149,9 +149,8 @@ def test_second_source_names_whom_the_first_does_not(network: Network, proxy: St
 
 def test_numbers_are_searched_with_their_country_code(proxy: StartProxy, network: Network, vendor: StartVendor) -> None:
     http = vendor(says(answer()))
-    for settings in (GERMANY, NORTH_AMERICA, {}):
+    for settings, arrived in by_settings(NUMBERS + NATIONAL):
         http.bodies.clear()
-        arrived = {number: query for used, number, query in NUMBERS if used == settings}
         kamailio = proxy(url=http.url, **{"COUNTRY_CODE": "", "TRUNK_PREFIX": "", **settings})
         calls = network.call(kamailio, *arrived, arguments=["-l", "1"])
         assert [changes(call) for call in calls] == [[]] * len(arrived)

@@ -18,13 +18,14 @@ from unittest.mock import Mock
 import pytest
 from django.db import OperationalError
 
+from callerid_project.environment import Environment
 from core import loop
 from phonebook import directory, paid_search, rules, slapd_socket
 from phonebook.models import Contact
 from phonebook.slapd_socket import USER
 from tests import plugin
 from tests.integrations.slapd import PASSWORD, SlapdForTelephones
-from tests.integrations.vectors import GERMANY, NAMES, NUMBERS
+from tests.integrations.vectors import GERMANY, NAMES, NATIONAL, NUMBERS, WRITTEN
 from tests.servers import PostgresServer, required
 from tests.service import Service
 from tests.upstream import Upstream, hangs, raw, says
@@ -105,18 +106,19 @@ def search(slapd: SlapdForTelephones, answered: Callable[..., list[str]]) -> Cal
     return partial(answered, slapd.search)
 
 
-@pytest.mark.parametrize(("given", "caller", "number"), NUMBERS)
+@pytest.mark.parametrize(("given", "caller", "number"), NUMBERS + NATIONAL + WRITTEN)
 def test_number_is_completed(given: dict[str, str], caller: str, number: str, settings: Any) -> None:
-    for name in GERMANY:
-        setattr(settings, name, "")
-    for name, value in given.items():
-        setattr(settings, name, int(value) if name == "NATIONAL_DIGITS" else value)
+    env = Environment()
+    env.ENVIRON = given
+    settings.NATIONAL_DIGITS = env.lengths("NATIONAL_DIGITS", most=14)
+    for name, default in (("COUNTRY_CODE", ""), ("TRUNK_PREFIX", ""), ("INTERNATIONAL_PREFIX", "00")):
+        setattr(settings, name, given.get(name, default))
     assert directory.full_number(caller) == number
 
 
 @pytest.mark.parametrize(
     ("caller", "number"),
-    [("+49 30\u20112312\u00a05555", "493023125555"), ("+49 (0)30 23125555", ""), ("1" * 300, "")],
+    [("+49 30\u20112312\u00a05555", "493023125555"), ("+49 (0)30 23125555", "493023125555"), ("1" * 300, "")],
 )
 def test_number_is_read_like_those_of_the_console(caller: str, number: str) -> None:
     assert directory.full_number(caller) == number

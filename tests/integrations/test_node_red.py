@@ -17,7 +17,7 @@ import requests
 
 from tests import plugin
 from tests.integrations.answers import ERRORS, answer, at_the_same_time, by_number, every_fault
-from tests.integrations.vectors import GERMANY, NAMES, NUMBERS
+from tests.integrations.vectors import GERMANY, NAMES, NATIONAL, NUMBERS, WRITTEN, by_settings
 from tests.servers import Server, Unavailable, required
 from tests.service import Service
 from tests.upstream import Upstream, raw
@@ -69,19 +69,22 @@ def answered(content: dict[str, object] | str, status: int | str = 200, **settin
 
 
 def test_numbers_are_searched_with_their_country_code() -> None:
-    for settings, caller, query in NUMBERS:
-        request, other = search(caller, URL="http://192.0.2.1/", **settings)
-        if query:
-            assert request
-            assert other is None
-            assert request["url"] == "http://192.0.2.1/callerid/search"
-            assert json.loads(request["payload"]) == {"api_key": "a.b.c", "query": query}
-            assert request["headers"]["Idempotency-Key"] == f"node-red-{query}-call-1"
-        else:
-            assert request is None
-            assert other
-            assert other["caller"]["said"] == "not a number with a country code"
-            assert other["payload"] == caller
+    for settings, arrived in by_settings(NUMBERS + NATIONAL + WRITTEN):
+        messages = [{"payload": caller, "call": "call-1", "_msgid": "m"} for caller in arrived]
+        results = run("search", messages, URL="http://192.0.2.1/", **settings)
+        for (caller, query), result in zip(arrived.items(), results, strict=True):
+            request, other = result["returned"]
+            if query:
+                assert request, caller
+                assert other is None
+                assert request["url"] == "http://192.0.2.1/callerid/search"
+                assert json.loads(request["payload"]) == {"api_key": "a.b.c", "query": query}
+                assert request["headers"]["Idempotency-Key"] == f"node-red-{query}-call-1"
+            else:
+                assert request is None, caller
+                assert other
+                assert other["caller"]["said"] == "not a number with a country code"
+                assert other["payload"] == caller
 
 
 def test_names_and_answers() -> None:

@@ -3,7 +3,7 @@
 from tests.cases.kinds.clients import client_response, twilio_addresses
 from tests.cases.kinds.deployment import command_environment
 from tests.cases.kinds.files import contacts, number_file
-from tests.cases.kinds.numbers import spellings
+from tests.cases.kinds.numbers import callers, spellings
 from tests.cases.kinds.requests import allowed_hosts, connection, forwarded_address, request_id
 from tests.cases.kinds.servers import read_only_database, redis_failover, redis_health
 from tests.cases.kinds.telephones import telephone_directory
@@ -12,6 +12,7 @@ from tests.cases.kinds.vendors import caller_names, coverage, retry_after, vendo
 __all__ = [
     "allowed_hosts",
     "caller_names",
+    "callers",
     "client_response",
     "command_environment",
     "connection",

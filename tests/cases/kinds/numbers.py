@@ -1,8 +1,15 @@
 """How numbers are read as people write them."""
 
+import runpy
 from collections.abc import Callable
+from typing import Any
 
+import pytest
+
+from callerid_project.environment import Environment
 from core import numbers
+from phonebook import directory
+from tests import plugin
 from tests.cases.case import Case
 
 
@@ -22,3 +29,20 @@ def spellings(case: Case) -> None:
     readers = [listed] if region else [listed, numbers.parse_typed, numbers.parse_searched]
     got = {text: {digits(reader, text) for reader in readers} for text in expected}
     assert got == {text: {wanted} for text, wanted in expected.items()}
+
+
+def callers(case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`[given]`: settings; `[searched]`: a caller's number as it arrives = what Asterisk's script, the webhooks and the
+    directory search for, or "". tests/integrations/vectors.py is for all systems."""
+    given, expected = case.data.pop("given", {}), case.data.pop("searched")
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    env = Environment()
+    settings.COUNTRY_CODE = env.text("CALLERID_COUNTRY_CODE")
+    settings.TRUNK_PREFIX = env.text("CALLERID_TRUNK_PREFIX")
+    settings.NATIONAL_DIGITS = env.lengths("CALLERID_NATIONAL_DIGITS", most=14)
+    settings.INTERNATIONAL_PREFIX = env.text("CALLERID_INTERNATIONAL_PREFIX", "00")
+    scripts = [plugin.ROOT / "integrations" / name for name in ("asterisk/callerid.py", "webhooks/call_webhooks.py")]
+    readers = [*(runpy.run_path(str(script))["full_number"] for script in scripts), directory.full_number]
+    got = {caller: {reader(caller) for reader in readers} for caller in expected}
+    assert got == {caller: {number} for caller, number in expected.items()}
