@@ -16,6 +16,9 @@ from phonebook.models import Contact
 #: What has a meaning in SIP or in a telephone's display, as in integrations/.
 _NOT_DISPLAYED = re.compile(r'["\\<>;]')
 MAX_BYTES = 64
+#: Where a zero at the beginning is a part of the number, and no trunk prefix: Italy, Ivory Coast, Benin, Gabon, Congo,
+#: San Marino, Vatican City.
+ZERO_STAYS = frozenset({"39", "225", "229", "241", "242", "378", "379"})
 #: What Twilio sends for a caller without a number: RESTRICTED, BLOCKED, UNKNOWN, ANONYMOUS, UNAVAILABLE in the letters
 #: of a telephone's keys.
 WITHHELD = frozenset({"7378742833", "2562533", "8656696", "266696687", "86282452253"})
@@ -32,7 +35,8 @@ class Entry(NamedTuple):
 def full_number(caller: str) -> str:
     """The number with its country code, digits only, of a number as the telephone system sends it; empty if it is
     none. The settings are those of integrations/ (docs/telephone-systems.md)."""
-    country, trunk, lengths = settings.COUNTRY_CODE, settings.TRUNK_PREFIX, settings.NATIONAL_DIGITS
+    country, lengths = settings.COUNTRY_CODE, settings.NATIONAL_DIGITS
+    trunk = "" if country in ZERO_STAYS else settings.TRUNK_PREFIX
     if caller.endswith("@anonymous.invalid"):  # RFC 3323
         return ""
     try:

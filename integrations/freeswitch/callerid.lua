@@ -37,6 +37,11 @@ local INVISIBLE = {
 local SEPARATORS = {
     "[-%s./()%[%]]", "\194\160", "\226\128[\128-\138\144-\149\175]", "\226\129\159", "\226\136\146", "\227\128\128", "\239\188\141",
 }
+-- Where a zero at the beginning is a part of the number, and no trunk prefix: Italy, Ivory Coast, Benin, Gabon, Congo, San Marino,
+-- Vatican City.
+local ZERO_STAYS = {
+    ["39"] = true, ["225"] = true, ["229"] = true, ["241"] = true, ["242"] = true, ["378"] = true, ["379"] = true,
+}
 -- What Twilio sends for a caller without a number, RESTRICTED, BLOCKED, UNKNOWN, ANONYMOUS, UNAVAILABLE in the letters of a
 -- telephone's keys: https://help.twilio.com/articles/223179988
 local WITHHELD = {
@@ -55,6 +60,9 @@ end
 local function full_number(caller)
     local country, trunk, lengths = setting("COUNTRY_CODE"), setting("TRUNK_PREFIX"), setting("NATIONAL_DIGITS")
     local international = setting("INTERNATIONAL_PREFIX", "00")
+    if ZERO_STAYS[country] then
+        trunk = ""
+    end
     if caller:find("@anonymous%.invalid$") then -- RFC 3323
         return nil
     end

@@ -47,6 +47,9 @@ NOT_DISPLAYED = re.compile(f'[\x00-\x1f\x7f-\x9f"\\\\<>;{INVISIBLE}\ud800-\udfff
 SEPARATORS = re.compile(rf"[\s./()\[\]\-\u2010-\u2015\u2212\uff0d{INVISIBLE}]")
 #: No country code begins with 0, and no number of North America's with 0 or 1.
 NUMBER = re.compile("(1[2-9]|[2-9][0-9])[0-9]{5,13}")
+#: Where a zero at the beginning is a part of the number, and no trunk prefix: Italy, Ivory Coast, Benin, Gabon, Congo,
+#: San Marino, Vatican City.
+ZERO_STAYS = {"39", "225", "229", "241", "242", "378", "379"}
 #: What Twilio sends for a caller without a number: RESTRICTED, BLOCKED, UNKNOWN, ANONYMOUS, UNAVAILABLE in the letters
 #: of a telephone's keys (https://help.twilio.com/articles/223179988).
 WITHHELD = {"7378742833", "2562533", "8656696", "266696687", "86282452253"}
@@ -70,7 +73,8 @@ def setting(name: str, default: str = "") -> str:
 
 def full_number(caller: str) -> str:
     """The number with its country code, digits only; empty if it is none or is withheld. `caller` may be an address."""
-    country, trunk, lengths = setting("COUNTRY_CODE"), setting("TRUNK_PREFIX"), setting("NATIONAL_DIGITS")
+    country, lengths = setting("COUNTRY_CODE"), setting("NATIONAL_DIGITS")
+    trunk = "" if country in ZERO_STAYS else setting("TRUNK_PREFIX")
     international = setting("INTERNATIONAL_PREFIX", "00")
 
     def is_national(digits: str) -> bool:

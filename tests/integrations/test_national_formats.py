@@ -4,8 +4,9 @@ import re
 from typing import Any, cast
 
 import pytest
-from phonenumbers import PhoneMetadata
+from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, PhoneMetadata
 
+from phonebook import directory
 from tests.integrations.vectors import documented, region_of
 
 pytestmark = pytest.mark.once
@@ -24,3 +25,14 @@ def test_documented_settings_are_those_of_the_numbering_plan(settings_of: dict[s
     lengths = {*plan.fixed_line.possible_length, *plan.mobile.possible_length}
     assert {int(length) for length in re.findall("[0-9]+", settings_of.get("NATIONAL_DIGITS", ""))} <= lengths
     assert "NATIONAL_DIGITS" in settings_of or trunk
+
+
+def test_zero_stays_where_numbering_plans_keep_it() -> None:
+    """Where there is no trunk prefix, and an example number begins with 0."""
+    kept = {"379"}  # Vatican City's numbers are Italy's
+    for code, (region, *_) in COUNTRY_CODE_TO_REGION_CODE.items():
+        plan = cast(Any, PhoneMetadata.metadata_for_region(region))
+        if plan and not plan.national_prefix:
+            examples = [each.example_number or "" for each in (plan.fixed_line, plan.mobile)]
+            kept |= {str(code)} if any(example.startswith("0") for example in examples) else set()
+    assert kept == directory.ZERO_STAYS
