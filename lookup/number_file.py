@@ -16,11 +16,14 @@ from core import numbers
 from core.amounts import whole_number
 from core.csv_cells import neutralized
 from phonebook.imports.files import open_text
-from phonebook.imports.readers.base import NOT_UTF8, UNDECODED, Rejected, UnreadableFile
-from phonebook.imports.readers.csv_rows import Header, parse_header, rows
+from phonebook.imports.readers.base import NOT_UTF8, UNDECODED, Rejected, UnreadableFile, begin_of
+from phonebook.imports.readers.csv_rows import Header, find_header, rows
 
 #: The names, in lower case, of a column that has the numbers if none is chosen.
-NAMES = ("number", "phone number", "phone_number", "phone", "telephone")
+NAMES = (
+    *("number", "phone number", "phone_number", "phone", "telephone", "rufnummer", "telefonnummer"),
+    *("numéro de téléphone", "número de teléfono", "numero di telefono", "número de telefone", "telefoonnummer"),
+)
 
 
 class Result(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -113,37 +116,39 @@ def open_numbers(
     Raises OSError and UnreadableFile, also while the records are read.
     """
     with open_text(path, **opening) as file:
-        line, first = next(((n, text) for n, text in enumerate(file.lines, 1) if text.strip("\ufeff \t\r\n")), (0, ""))
-        if UNDECODED.search(first):
+        begin = list(begin_of(file.lines))
+        line, header, index, has_names = _header(begin, column)
+        following = [text for n, text in begin if n >= line]
+        if UNDECODED.search(following[0]):
             raise UnreadableFile(f"line {line} is {NOT_UTF8}")
-        if (header := parse_header(first)) is None:
-            raise UnreadableFile(f"line {line} is not CSV" if first else "the file is empty")
-        names = next(csv.reader([first.removeprefix("\ufeff")], delimiter=header.delimiter))
-        index, has_names = _column(header, column)
-        lines = file.lines
-        if not has_names:
-            names, lines = [f"column_{n}" for n in range(1, len(names) + 1)], chain([first], lines)
+        if has_names:
+            names = next(csv.reader([following.pop(0).removeprefix("\ufeff")], delimiter=header.delimiter))
+        else:
+            names = [f"column_{n}" for n in range(1, len(header.columns) + 1)]
         if taken := set(COLUMNS).intersection(names):
             raise UnreadableFile(f"rename the column {min(taken)}: the results have one of that name")
-        found = rows(lines, header, line=line + has_names)
+        found = rows(chain(following, file.lines), header, line=line + has_names)
         records = (_record(row, index, region) for row in found)
         yield NumberFile(file.name, names, header.delimiter, records, file.byte_order_mark)
 
 
-def _column(header: Header, column: str | None) -> tuple[int, bool]:
-    """The index of the column of numbers, and whether the first line names the columns. Raises UnreadableFile."""
+def _header(begin: list[tuple[int, str]], column: str | None) -> tuple[int, Header, int, bool]:
+    """The line of the header, or of the first record; the header; the index of the column of numbers; and whether the
+    line names the columns: without a digit there it does. Raises UnreadableFile."""
     chosen = (" ".join(column.split()).casefold(),) if column else NAMES
-    if header.has(*chosen):
-        return header.index(*chosen), True
-    if column is None and len(header.columns) > 1:
-        raise UnreadableFile("the first line names no column 'number': choose the column (--column)")
+    if named := find_header(begin, lambda header: header.has(*chosen)):
+        return *named, named[1].index(*chosen), True
     try:
         position = whole_number(column or "1")
     except ValueError:
         position = 0
-    if not 1 <= position <= len(header.columns):
-        raise UnreadableFile("the first line has no such column")
-    return position - 1, _is_name(header.columns[position - 1])
+    first = find_header(begin, lambda header: len(header.columns) >= position)
+    if first is None or not position:
+        raise UnreadableFile("the first line has no such column" if begin else "the file is empty")
+    line, header = first
+    if column is None and len(header.columns) > 1:
+        raise UnreadableFile("the first line names no column 'number': choose the column (--column)")
+    return line, header, position - 1, _is_name(header.columns[position - 1])
 
 
 def _is_name(cell: str) -> bool:

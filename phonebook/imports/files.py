@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from typing import Any, cast
 
 from core.text import encoding_named, storable
-from phonebook.imports.readers.base import UnreadableFile
+from phonebook.imports.readers.base import UnreadableFile, begin_of
 
 # A block list may be a single line of JSON; no text file has longer lines.
 MAX_LINE = 64 * 2**20
@@ -38,8 +38,8 @@ class _LimitedStream(io.BufferedIOBase):
 
 class TextFile:
     """`name`: as the operator typed it, without what is no Unicode. `lines` can be read once. They have no NUL, and no
-    lone surrogate but U+DC80 to U+DCFF: bytes that could not be decoded (PEP 383). `first_line`: the first that is not
-    blank; those before it are empty in `lines`."""
+    lone surrogate but U+DC80 to U+DCFF: bytes that could not be decoded (PEP 383). `begin`: the first of
+    them, from one that is not blank (base.begin_of)."""
 
     def __init__(self, name: str, text: io.TextIOWrapper) -> None:
         self.name = name
@@ -49,8 +49,8 @@ class TextFile:
         self.digest = 0
         lines = self._read(text)
         blank, first = next(((n, line) for n, line in enumerate(lines) if line.strip()), (0, ""))
-        self.first_line = first.strip()
-        self.lines = chain(repeat("\n", blank), filter(None, [first]), lines)
+        self.begin = [line for _, line in begin_of(chain(filter(None, [first]), lines))]
+        self.lines = chain(repeat("\n", blank), self.begin, lines)
 
     def _read(self, text: io.TextIOWrapper) -> Iterator[str]:
         with _decoding_errors():

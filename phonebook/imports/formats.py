@@ -1,11 +1,11 @@
 """The file formats that can be imported, and how they are recognized."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from phonebook.imports.readers import phoneblock, vcard
-from phonebook.imports.readers.base import UnreadableFile
+from phonebook.imports.readers.base import BLANK, NOT_UTF8, UNDECODED, UnreadableFile
 from phonebook.imports.readers.fcc_csv import FCCReader
 from phonebook.imports.readers.ftc_csv import FTCReader
 from phonebook.imports.readers.google_csv import GoogleReader
@@ -15,8 +15,8 @@ from phonebook.imports.readers.plain_csv import PlainComplaintReader, PlainConta
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`title`: for people. `reader`: has `recognizes`, which says whether the first line that is not blank is that of
-    this format, and `read`, which yields the rows of the lines."""
+    """`title`: for people. `reader`: has `recognizes`, which says whether a file with these first lines
+    (TextFile.begin) has this format, and `read`, which yields the rows of the lines."""
 
     title: str
     reader: Any
@@ -29,7 +29,7 @@ class Format:
 CONTACTS: Mapping[str, Format] = {
     "vcard": Format("vCard", vcard),
     "google": Format("Google Contacts CSV", GoogleReader),
-    "outlook": Format("Outlook CSV", OutlookReader),
+    "outlook": Format("CSV of Outlook, Thunderbird and others", OutlookReader),
     "csv": Format("CSV with number, name, location", PlainContactReader),
 }
 COMPLAINTS: Mapping[str, Format] = {
@@ -40,17 +40,19 @@ COMPLAINTS: Mapping[str, Format] = {
 }
 
 
-def recognize(formats: Mapping[str, Format], first_line: str) -> str:
-    """The name of the format of a file with this first line. Raises UnreadableFile."""
+def recognize(formats: Mapping[str, Format], begin: Sequence[str]) -> str:
+    """The name of the format of a file with these first lines. Raises UnreadableFile."""
     for name, format_ in formats.items():
-        if format_.reader.recognizes(first_line):
+        if format_.reader.recognizes(begin):
             return name
-    if not first_line:
+    if not "".join(begin).strip(BLANK):
         raise UnreadableFile("the file is empty")
     for start, what in _NOT_IMPORTABLE.items():
-        if first_line.startswith(start):
+        if begin[0].lstrip(BLANK).startswith(start):
             raise UnreadableFile(f"this is {what}")
-    raise UnreadableFile(f"format not recognized by its first line; set --format ({', '.join(formats)})")
+    if any(map(UNDECODED.search, begin)):
+        raise UnreadableFile(f"the file is {NOT_UTF8}")
+    raise UnreadableFile(f"format not recognized by its first lines; set --format ({', '.join(formats)})")
 
 
 _NOT_IMPORTABLE = {

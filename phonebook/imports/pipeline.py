@@ -186,7 +186,7 @@ class Import(ABC):
                 self._file_names.append(file.name)
                 if index == 0 and self.batch and not self.batch.file_name:
                     self.batch.file_name = Path(file.name).name[:255]  # saved in the lock
-                name = self.format_name or formats.recognize(self.formats, file.first_line)
+                name = self.format_name or formats.recognize(self.formats, file.begin)
                 self.result.formats.append(name)
                 format_ = self.formats[name]
                 empty, first_position = True, index << LINE_BITS

@@ -30,12 +30,28 @@ NOT_UTF8 = "not UTF-8 (set --encoding)"
 NO_NAME_OR_LOCATION = "neither a name nor a location"
 REPEATED = "repeats an earlier row"
 IN_THE_FUTURE = "the day is in the future"
+#: What tells a file's format, such as the names of its columns, is in so many of its first lines, and characters.
+BEGIN_LINES, BEGIN_CHARACTERS = 50, 256 * 1024
+BLANK = "\ufeff \t\r\n"
 #: A byte that could not be decoded (PEP 383).
 UNDECODED = re.compile("[\\udc80-\\udcff]")
 
 
 class UnreadableFile(Exception):
     """The file as a whole cannot be read; the message says why."""
+
+
+def begin_of(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """The first lines with their numbers from 1, from the first that is not blank: at most BEGIN_LINES, and
+    BEGIN_CHARACTERS but for the last one."""
+    count = size = 0
+    for number, line in enumerate(lines, 1):
+        if not count and not line.strip(BLANK):
+            continue
+        yield number, line
+        count, size = count + 1, size + len(line)
+        if count == BEGIN_LINES or size > BEGIN_CHARACTERS:
+            return
 
 
 @dataclass(frozen=True, slots=True)

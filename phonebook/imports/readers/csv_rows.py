@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Self
 
@@ -27,7 +28,6 @@ MAX_RECORD = 256 * 1024
 MAX_COLUMNS = 16_384
 TOO_LONG = f"record longer than {MAX_RECORD // 1024} KiB"
 TOO_MANY_CELLS = "more cells than columns; a comma inside a cell needs quotes around the cell"
-_BLANK = "\ufeff \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +47,43 @@ class Header:
         return next((index for index, column in enumerate(self.columns) if column in names), len(self.columns))
 
 
-def parse_header(line: str) -> Header | None:
-    """The header in `line`, with the delimiter that gives most columns; None if it has no names or is not CSV."""
+def delimiter_hint(line: str) -> str:
+    """The delimiter in the line `sep=;`, which Excel reads and other spreadsheets fill with empty cells; of another
+    line, nothing."""
+    text = line.strip("\ufeff \r\n").replace('"', "")
+    is_hint = text[:4].casefold() == "sep=" and not text[5:].strip(f"{DELIMITERS} ")
+    return text[4:5] if is_hint else ""
+
+
+def parse_header(line: str, delimiter: str | None = None) -> Header | None:
+    """The header in `line`, by default with the delimiter that gives most columns; None if it has no names or is not
+    CSV."""
     if len(line) > MAX_RECORD:
         return None
     line = line.removeprefix("\ufeff").rstrip("\r\n")
     headers = []
-    for delimiter in DELIMITERS:
-        with suppress(csv.Error):
-            cells = next(csv.reader([line], delimiter=delimiter, strict=True))
-            headers.append(Header(tuple(" ".join(cell.split()).casefold() for cell in cells), delimiter))
+    for tried in delimiter or DELIMITERS:
+        with suppress(csv.Error, TypeError, ValueError):  # the latter: no delimiter, such as a quotation mark
+            cells = next(csv.reader([line], delimiter=tried, strict=True))
+            names = (" ".join(cell.replace("\ufeff", "").split()).casefold() for cell in cells)
+            headers.append(Header(tuple(names), tried))
     header = max(headers, key=lambda header: len(header.columns), default=None)
     return header if header and any(header.columns) else None
+
+
+def find_header(begin: Iterable[tuple[int, str]], matches: Callable[[Header], bool]) -> tuple[int, Header] | None:
+    """The first header that `matches`, in lines with their numbers, and its line's number: programs write a hint of the
+    delimiter, a title and empty rows before it. Reads no further line."""
+    delimiter: str | None = None
+    for number, line in begin:
+        if hint := delimiter_hint(line):
+            delimiter = hint
+            continue
+        for tried in dict.fromkeys((delimiter, None)):
+            header = parse_header(line, tried)
+            if header is not None and matches(header):
+                return number, header
+    return None
 
 
 class _Lines:
@@ -115,7 +140,7 @@ def rows(lines: Iterable[str], header: Header, *, line: int = 2) -> Iterator[tup
             yield Rejected(line, base.NOT_UTF8)
         elif len(cells) > width and any(cells[width:]):
             yield Rejected(line, TOO_MANY_CELLS)
-        elif any(cells) and not text.isspace():
+        elif any(map(str.strip, cells)):
             del cells[width:]
             yield line, cells
         line += len(source.record)
@@ -161,19 +186,20 @@ class CSVReader(ABC):
         """The rows of the record at `line`, with an empty cell after those of all columns."""
 
     @classmethod
-    def recognizes(cls, first_line: str) -> bool:
-        header = parse_header(first_line)
-        return header is not None and cls.matches(header)
+    def recognizes(cls, begin: Sequence[str]) -> bool:
+        return find_header(enumerate(begin), cls.matches) is not None
 
     @classmethod
     def read(cls, lines: Iterator[str], **options: Any) -> Iterator[Any]:
         """`options`: those of the constructor. Raises UnreadableFile."""
-        number, first = next(((n, line) for n, line in enumerate(lines, 1) if line.strip(_BLANK)), (1, ""))
-        if not first:
+        begin = base.begin_of(lines)
+        if (first := next(begin, None)) is None:
             raise UnreadableFile("the file is empty; its first line must name the columns")
-        header = parse_header(first)
-        if not (header and cls.matches(header)):
+        if (found := find_header(chain([first], begin), cls.matches)) is None:
             raise UnreadableFile(cls.error)
+        number, header = found
+        if any(map(base.UNDECODED.search, header.columns)):
+            raise UnreadableFile(f"line {number} is {base.NOT_UTF8}")
         reader = cls(header, **options)
         for row in rows(lines, header, line=number + 1):
             if isinstance(row, Rejected):

@@ -6,7 +6,7 @@ Votes are totals, not changes; 0 in an incremental list removes the number. The 
 `lastActivity` (milliseconds since 1970, 0 if never set) and have ratings outside its own enumeration.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
@@ -38,8 +38,8 @@ class _Entry(Struct, rename="camel"):
     rating: Any = None
 
 
-def recognizes(first_line: str) -> bool:
-    return first_line.lstrip("\ufeff \t\r\n").startswith("{")
+def recognizes(begin: Sequence[str]) -> bool:
+    return begin[:1] != [] and begin[0].lstrip(base.BLANK).startswith("{")
 
 
 def read(

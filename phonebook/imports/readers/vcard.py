@@ -7,7 +7,7 @@ yields nothing. One card is held in memory at a time, and only what its rows nee
 import re
 from binascii import a2b_qp
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
@@ -36,8 +36,8 @@ _NAMES = ("FN", "N", "ORG")
 _USED = frozenset({*_NAMES, "ADR", "TEL"})
 
 
-def recognizes(first_line: str) -> bool:
-    return _border(first_line) == (False, True)
+def recognizes(begin: Sequence[str]) -> bool:
+    return any(_border(line.rstrip("\r\n")) == (False, True) for line in begin)
 
 
 def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | Rejected]:

@@ -12,6 +12,7 @@ from django.contrib.admin.models import LogEntry
 from django.db import OperationalError
 
 from phonebook import suppression
+from phonebook.imports.readers import base
 from phonebook.imports.staging import Tables, TargetTable
 from phonebook.models import ComplaintDay, ComplaintSubject, Contact, ImportBatch
 from tests.phonebook.commands.imports import JANE, TODAY, Ran
@@ -43,9 +44,9 @@ def test_valid_rows_are_imported_and_others_listed_by_line(file: Any) -> None:
     assert Contact.objects.values_list("number", "name", "location").get() == (JANE, "Jane Doe", "New York")
 
 
-def test_format_overrides_an_unrecognized_first_line(file: Any) -> None:
-    path = file(f"an address book\nBEGIN:VCARD\nFN:Jane\nTEL:+{JANE}\nEND:VCARD\n")
-    assert "format not recognized by its first line; set --format" in str(Ran("import_contacts", path).error)
+def test_format_overrides_unrecognized_first_lines(file: Any) -> None:
+    path = file("an address book\n" * base.BEGIN_LINES + f"BEGIN:VCARD\nFN:Jane\nTEL:+{JANE}\nEND:VCARD\n")
+    assert "format not recognized by its first lines; set --format" in str(Ran("import_contacts", path).error)
     assert Ran("import_contacts", path, "--format", "vcard", "--json").counts() == {"added": 1}
 
 
@@ -146,7 +147,7 @@ def test_subject_of_suppressed_numbers_only_is_not_stored(file: Any) -> None:
     ("text", "says"),
     [
         (b"", "empty"),
-        (b"phone,name\n12125550142,Jane\n", "format not recognized"),
+        (b"a,b\n12125550142,Jane\n", "format not recognized"),
         (b"number,name,number\n12125550142,Jane\n", "twice"),
         (b"number,name\nabc,Jane\n", "no valid row"),
         (b"<!DOCTYPE html>\n<p>404", "this is a web page"),

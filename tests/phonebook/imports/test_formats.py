@@ -35,7 +35,7 @@ LINES = [(known, name, line) for known, lines in KNOWN for name, of_format in li
 
 @pytest.mark.parametrize(("known", "name", "line"), LINES)
 def test_first_line_is_recognized_by_one_format(known: Any, name: str, line: str) -> None:
-    assert [other for other, format_ in known.items() if format_.reader.recognizes(line)] == [name]
+    assert [other for other, format_ in known.items() if format_.reader.recognizes([line])] == [name]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_first_line_is_recognized_by_one_format(known: Any, name: str, line: str
 )
 def test_other_first_line_is_refused(known: Any, line: str) -> None:
     with pytest.raises(UnreadableFile):
-        formats.recognize(known, line)
+        formats.recognize(known, [line])
 
 
 @pytest.mark.parametrize("reader", [known[name].reader for known, lines in KNOWN for name in lines if name != "vcard"])

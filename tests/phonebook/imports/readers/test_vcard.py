@@ -17,14 +17,14 @@ def name_of(*properties: str | bytes) -> str:
 
 @pytest.mark.parametrize("line", ["BEGIN:VCARD", "begin:vcard\r\n", "  Begin:vCard \n", "BEGIN : VCARD"])
 def test_file_is_recognized_by_its_first_line(line: str) -> None:
-    assert vcard.recognizes(line)
+    assert vcard.recognizes([line])
 
 
 @pytest.mark.parametrize(
     "line", ["", "number,name", "BEGIN:VCALENDAR", "item1.BEGIN:VCARD", "BEGIN:VCARDS", "END:VCARD", "VERSION:3.0"]
 )
 def test_other_first_line_is_not_recognized(line: str) -> None:
-    assert not vcard.recognizes(line)
+    assert not vcard.recognizes([line])
 
 
 # --- names ----------------------------------------------------------------------------------------------------------
