@@ -34,6 +34,11 @@ _PARAMETER = re.compile(r';((?:[^";]|"[^"]*+")*+)')
 _FOLD = re.compile(r"\n[ \t]")
 _NAMES = ("FN", "N", "ORG")
 _USED = frozenset({*_NAMES, "ADR", "TEL"})
+#: Their values are text, in which some exporters leave line breaks as they are.
+_TEXTS = frozenset({*_NAMES, "ADR", "LABEL", "NICKNAME", "NOTE", "ROLE", "TITLE"})
+_PROPERTIES = _USED | _TEXTS | {"BDAY", "CATEGORIES", "EMAIL", "PHOTO", "REV", "UID", "URL", "VERSION"}
+#: Octets of a line that was folded without a space: 75 (RFC 6350), give or take a few.
+_FOLDED = range(72, 77)
 
 
 def recognizes(begin: Sequence[str]) -> bool:
@@ -44,6 +49,7 @@ def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | R
     """`line` is where a TEL begins, counted from 1. Bytes that are not UTF-8 are U+DC80 to U+DCFF (PEP 383): a
     property's CHARSET may still decode them."""
     card: _Card | None = None
+    line: _Line | None = None
     outside = False
     for line in _unfold(lines):
         ends_card, begins_card = line.border
@@ -55,26 +61,36 @@ def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | R
         if begins_card:
             if card is not None:
                 yield Rejected(card.line, NO_END)
+                yield from card.rows()
             card, outside = _Card(line.number, region), False
         elif card is not None:
             card.add(line)
         elif not outside:
             yield Rejected(line.number, OUTSIDE)
             outside = True
-    if card is not None:
+    if card is not None and line is not None:
         yield Rejected(card.line, NO_END)
+        yield from card.rows(without_last_line=not line.is_complete)
 
 
 def _unfold(lines: Iterator[str]) -> "Iterator[_Line]":
-    """The lines that are not blank, each with its continuations."""
+    """The lines that are not blank, each with its continuations. A card may be indented as a whole."""
     line: _Line | None = None
+    indent = ""
     for number, ended in enumerate(lines, start=1):
         text = ended.rstrip("\r\n")
+        if text[:1] in (" ", "\t") and (line is None or line.border[0]) and _border(text)[1]:
+            indent = text[: len(text) - len(text.lstrip(" \t"))]
+        text = text.removeprefix(indent)
         if line is not None:
+            line.is_complete = ended.endswith("\n")
             if line.append(text):
                 continue
             yield line
         line = _Line(number, text) if text and not text.isspace() else None
+        if line is not None:
+            line.is_complete = ended.endswith("\n")
+            indent = "" if line.border[0] else indent
     if line is not None:
         yield line
 
@@ -85,10 +101,17 @@ class _Line:
     def __init__(self, number: int, text: str) -> None:
         self.number = number
         self.border = _border(text)
+        #: Whether its last line has an end: the last one of a file may be cut off.
+        self.is_complete = True
         #: Each fold is still a line feed and a space or tab: whether the space is text depends on the version.
         self.text = text[:MAX_PROPERTY]
         self.too_long = len(text) > MAX_PROPERTY
+        self._end_line(text)
+
+    def _end_line(self, text: str) -> None:
         self._ends_with_equals = text.rstrip().endswith("=")
+        short = text if len(text) <= _FOLDED[-1] else ""
+        self._is_folded = len(short) * 4 >= _FOLDED[0] and len(short.encode("utf-8", "surrogateescape")) in _FOLDED
 
     def append(self, text: str) -> bool:
         """Append the next line of the file, if it continues this one; returns whether it does."""
@@ -98,8 +121,8 @@ class _Line:
         parts = self.split() if self._ends_with_equals or not (is_fold or ":" in text) else None
         head = parts and parts[0]
         soft_break = self._ends_with_equals and head is not None and head.quoted_printable
-        # A value that ends with a soft break does not contain the next card.
-        is_quoted = soft_break and not any(_border(text))
+        # A value that ends with a soft break does not contain the next card, or property.
+        is_quoted = soft_break and not any(_border(text)) and not self._is_followed_by(text)
         # Old exports do not indent the lines of a picture.
         is_picture = head is not None and head.base64 and text != "" and ":" not in text
         if not (is_fold or is_quoted or is_picture):
@@ -108,14 +131,34 @@ class _Line:
             joined = self.text.rstrip()[:-1] + text if soft_break else f"{self.text}\n{text}"
             self.text = joined[:MAX_PROPERTY]
             self.too_long = len(joined) > MAX_PROPERTY
-        self._ends_with_equals = text.rstrip().endswith("=")
+        self._end_line(text)
+        return True
+
+    def _is_followed_by(self, text: str) -> bool:
+        """Whether `text` is the next property, although this one ends with a soft break. After a line break that is
+        encoded, it is rather a line of a note."""
+        name = text.partition(":")[0].partition(";")[0]
+        return ":" in text and name in _PROPERTIES and not self.text.rstrip().upper().endswith(("=0A=", "=0D="))
+
+    def add_text(self, line: "_Line") -> bool:
+        """Add a line that is no property, if this one is text; returns whether it is."""
+        parts = self.split()
+        if parts is None or parts[0].name not in _TEXTS:
+            return False
+        glue = "" if self._is_folded or parts[0].quoted_printable else " "
+        joined = f"{self.text}{glue}{line.text}"
+        self.text, self.too_long = joined[:MAX_PROPERTY], self.too_long or len(joined) > MAX_PROPERTY
+        self._is_folded = line._is_folded
         return True
 
     def split(self) -> "tuple[_Head, str] | None":
         """The head and the raw value; None if the line is not a property."""
         match = _HEAD.match(self.text)
         value_at = match.end() if match else self.text.find(":") + 1  # the latter after an unclosed quotation mark
-        return (_parse_head(self.text[: value_at - 1]), self.text[value_at:]) if value_at else None
+        name = _FOLD.sub("", self.text[: value_at - 1]).partition(";")[0].strip() if value_at else ""
+        if not (name.isascii() and name.replace("-", "").replace(".", "").replace("_", "").isalnum()):
+            return None
+        return _parse_head(self.text[: value_at - 1]), self.text[value_at:]
 
 
 def _border(text: str) -> tuple[bool, bool]:
@@ -174,8 +217,16 @@ class _Card:
         self._location = ""
         #: In the order of the file: line and text of a number, or what is wrong with a line.
         self._entries: list[tuple[int, str] | Rejected] = []
+        #: The last line: what follows may belong to it.
+        self._last: _Line | None = None
 
     def add(self, line: _Line) -> None:
+        if self._last is not None and (line.split() is not None or not self._last.add_text(line)):
+            self._read(self._last)
+            self._last = None
+        self._last = self._last or line
+
+    def _read(self, line: _Line) -> None:
         parts = line.split()
         if parts is None:
             self._entries.append(Rejected(line.number, NO_PROPERTY))
@@ -196,8 +247,10 @@ class _Card:
         else:
             self._names[head.name] = self._names[head.name] or self._parse_name(head.name, value)
 
-    def rows(self) -> Iterator[ContactRow | Rejected]:
+    def rows(self, *, without_last_line: bool = False) -> Iterator[ContactRow | Rejected]:
         """The rows of the complete card."""
+        if self._last is not None and not without_last_line:
+            self._read(self._last)
         name = next(filter(None, self._names.values()), "")
         entries = (entry if isinstance(entry, Rejected) else (*entry, name, self._location) for entry in self._entries)
         return base.contact_rows(entries, self._region)

@@ -177,4 +177,4 @@ def test_agent_in_a_value_is_ignored(agent: str) -> None:
 
 def test_card_inside_a_card_is_the_next_one() -> None:
     cards = f"BEGIN:VCARD\nFN:June\nTEL:+12125550199\nAGENT:\nBEGIN:VCARD\nFN:Jane\nTEL:+{NUMBER}\nEND:VCARD"
-    assert read(cards) == [Rejected(1, vcard.NO_END), (7, NUMBER, "Jane", "")]
+    assert read(cards) == [Rejected(1, vcard.NO_END), (3, 12125550199, "June", ""), (7, NUMBER, "Jane", "")]

@@ -49,6 +49,8 @@ TEL:+12125550199
     assert read(file) == [
         Rejected(1, vcard.OUTSIDE),
         Rejected(5, vcard.NO_END),
+        (7, 12125550199, "June", ""),
+        Rejected(8, vcard.NO_PROPERTY),
         Rejected(12, vcard.NO_PROPERTY),
         (13, NUMBER, "Jane", ""),
         Rejected(16, vcard.NO_PROPERTY),
@@ -58,7 +60,18 @@ TEL:+12125550199
         Rejected(24, base.NO_NAME_OR_LOCATION, "1********43"),
         Rejected(26, vcard.OUTSIDE),
         Rejected(27, vcard.NO_END),
+        (29, 12125550199, "June", ""),
     ]
+
+
+def test_last_line_of_a_file_that_was_cut_off_is_not_used() -> None:
+    lines = ["BEGIN:VCARD\n", "FN:Jane\n", f"TEL:+{NUMBER}\n", "TEL:+1212555014"]
+    assert list(vcard.read(iter(lines), region=None)) == [Rejected(1, vcard.NO_END), (3, NUMBER, "Jane", "")]
+
+
+def test_note_with_encoded_line_breaks_is_no_property() -> None:
+    note = "NOTE;ENCODING=QUOTED-PRINTABLE:call=0D=0A=\nTEL:+12125550199\n"
+    assert read(f"BEGIN:VCARD\nVERSION:2.1\nFN:Jane\n{note}TEL:+{NUMBER}\nEND:VCARD\n") == [(6, NUMBER, "Jane", "")]
 
 
 @pytest.mark.parametrize(
