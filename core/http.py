@@ -5,6 +5,7 @@ environment, and verifies certificates with CA_BUNDLE.
 """
 
 import io
+import os
 import re
 import socket
 import threading
@@ -112,6 +113,8 @@ class Session:
         except requests.exceptions.SSLError:
             raise RequestFailed("the server's TLS certificate or handshake was rejected") from None
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError):
+            if settings.CA_BUNDLE and not os.access(settings.CA_BUNDLE, os.R_OK):
+                raise RequestFailed("the certificates in CA_BUNDLE cannot be read") from None
             raise RequestInterrupted("the server could not be reached, or did not answer in time") from None
 
 
@@ -182,9 +185,10 @@ class _Adapter(HTTPAdapter):
         if self._https_only and urlsplit(request.url or "").scheme != "https":
             raise RequestFailed(_NOT_ALLOWED)
         response = super().send(request, *args, **kwargs)
-        if response.is_redirect:  # Session would read its body, which may be endless
+        # Session, or digest authentication, would read its body, which may be endless.
+        if response.is_redirect or response.status_code == 401:
             response.close()
-            response.raw = io.BytesIO()
+            response.raw = urllib3.HTTPResponse(io.BytesIO(), preload_content=False)
         return response
 
 

@@ -175,11 +175,13 @@ class Card:
 @dataclass(slots=True)
 class Changes:
     """`cards`: by key. `removed`: keys of cards that are gone. `not_returned`: cards that the server listed but did not
-    return; they stay as they are, and the next run asks for them again."""
+    return; they stay as they are, and the next run asks for them again. `unreadable`: how many of these it returned in
+    a response that cannot be read."""
 
     cards: dict[str, Card] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
     not_returned: list[Card] = field(default_factory=list)
+    unreadable: int = 0
 
 
 def digest(text: str) -> str:

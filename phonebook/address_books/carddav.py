@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
 
 import requests
+from requests.auth import HTTPDigestAuth
 
 from core import http
 from core.addresses import policy_for
@@ -28,7 +29,11 @@ MAX_MARKUP = 2_000_000
 #: Cards that one request asks for. They may have pictures.
 BATCH = 50
 
+#: So many cards that cannot be read, and none that can, are a fault of the server.
+MAX_UNREADABLE = 50
+
 NO_CARD = "the server did not return the card"
+UNREADABLE = "the card cannot be read"
 _DAV, _CARDDAV = "{DAV:}", "{urn:ietf:params:xml:ns:carddav}"
 _ETAG = f"{_DAV}getetag"
 _STATUS = re.compile(r"HTTP/\S+ ([0-9]{3})\b")
@@ -38,6 +43,10 @@ _MULTIGET = (
     '<?xml version="1.0" encoding="utf-8"?><C:addressbook-multiget xmlns="DAV:" '
     'xmlns:C="urn:ietf:params:xml:ns:carddav"><prop><getetag/><C:address-data/></prop>{}</C:addressbook-multiget>'
 )
+
+
+class _UnreadableResponse(BookFailed):
+    """One of the cards that were asked for may be the reason."""
 
 
 def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
@@ -84,7 +93,7 @@ class _Member:
 class _Client:
     def __init__(self, book: Book, session: http.Session) -> None:
         self._book, self._session = book, session
-        self._auth = book.credentials if book.user else None
+        self._auth: tuple[bytes, bytes] | HTTPDigestAuth | None = book.credentials if book.user else None
 
     def members(self) -> dict[str, _Member]:
         """All cards by their keys. Raises BookFailed."""
@@ -99,9 +108,23 @@ class _Client:
         return {member.key: member for member in cards}
 
     def cards(self, hrefs: list[str], changes: Changes) -> None:
-        """Add the cards to `changes`."""
+        """Add the cards to `changes`. Those of a response that cannot be read are asked for in halves: a server copies
+        a card into XML as it is, and one control character makes all of it invalid."""
         listed = "".join(f"<href>{escape(href)}</href>" for href in hrefs)
-        returned = {member.key: member for member in self._ask("REPORT", _MULTIGET.format(listed))}
+        try:
+            returned = {member.key: member for member in self._ask("REPORT", _MULTIGET.format(listed))}
+        except _UnreadableResponse as error:
+            if len(hrefs) > 1:
+                middle = len(hrefs) // 2
+                self.cards(hrefs[:middle], changes)
+                self.cards(hrefs[middle:], changes)
+                return
+            unread = Card(_path(hrefs[0]), rejected=[Rejected(0, UNREADABLE, detail=str(error))])
+            changes.not_returned.append(unread)
+            changes.unreadable += 1
+            if changes.unreadable >= MAX_UNREADABLE and not changes.cards:
+                raise BookFailed(str(error)) from None
+            return
         for href in hrefs:
             key = digest(_path(href))
             card, member = Card(_path(href)), returned.get(key)
@@ -113,7 +136,7 @@ class _Client:
                 # Without an ETag it is transferred by each run that lists it.
                 etag = member.text(_ETAG)
                 card.version = digest(etag) if etag else ""
-                card.add(vcard.read(io.StringIO(text, newline=None), region=self._book.region))
+                card.add(vcard.read(io.StringIO(f"{text}\n", newline=None), region=self._book.region))
                 changes.cards[key] = card
 
     def _ask(self, method: str, body: str) -> list[_Member]:
@@ -123,13 +146,25 @@ class _Client:
             with self._session.request(
                 method, self._book.url, data=body.encode(), headers=headers, auth=self._auth
             ) as response:
-                _require_multistatus(response)
+                use_digest = response.status_code == 401 and self._can_use_digest(response)
+                if not use_digest:
+                    _require_multistatus(response)
                 content = response.raw.read(MAX_RESPONSE_BYTES + 1, decode_content=False)
         except http.RequestFailed as error:
             raise BookFailed(str(error)) from None
+        if use_digest:
+            return self._ask(method, body)
         if len(content) > MAX_RESPONSE_BYTES:
-            raise BookFailed(f"a response is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
+            raise _UnreadableResponse(f"a response is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
         return list(map(_Member, _parse(content).findall(f"{_DAV}response")))
+
+    def _can_use_digest(self, response: requests.Response) -> bool:
+        """Whether the server asks for digest authentication (RFC 7616), and got Basic; the next request uses it."""
+        asks = "digest " in response.headers.get("WWW-Authenticate", "").lower()
+        if not asks or not isinstance(self._auth, tuple):
+            return False
+        self._auth = HTTPDigestAuth(self._book.user, self._book.password)
+        return True
 
 
 def _require_multistatus(response: requests.Response) -> None:
@@ -142,7 +177,8 @@ def _require_multistatus(response: requests.Response) -> None:
         raise BookFailed("the server rejected the user or the password (401)")
     if status in (404, 410):
         raise BookFailed(f"the server has no address book at this URL ({status})")
-    raise BookFailed(f"the server answered {status}")
+    failed = _UnreadableResponse if status in (500, 502) else BookFailed
+    raise failed(f"the server answered {status}")
 
 
 class _NoDoctype(ElementTree.TreeBuilder):
@@ -154,14 +190,14 @@ class _NoDoctype(ElementTree.TreeBuilder):
 
 def _parse(content: bytes) -> Element:
     if sum(map(content.count, (b"<", b'"', b"'"))) > MAX_MARKUP:
-        raise BookFailed("a response has too many elements or attributes")
+        raise _UnreadableResponse("a response has too many elements or attributes")
     # No entity can be declared, and the parser never loads an external one.
     parser = ElementTree.XMLParser(target=_NoDoctype())  # noqa: S314
     try:
-        parser.feed(content)
+        parser.feed(content.lstrip(b"\xef\xbb\xbf \t\r\n"))  # a plugin of the server may print blank lines
         root = parser.close()
     except (ElementTree.ParseError, ValueError, LookupError):
-        raise BookFailed("the server sent invalid XML") from None
+        raise _UnreadableResponse("the server sent invalid XML") from None
     if not isinstance(root, Element) or root.tag != f"{_DAV}multistatus":
         raise BookFailed("the server sent XML that is not a list (DAV:multistatus)")
     return root

@@ -91,6 +91,8 @@ def merge(
     if not allow_loss:
         _require_no_loss(book, changes)
     result = TransferResult(transferred=len(changes.cards))
+    if changes.unreadable:
+        result.errors.append(f"cards that cannot be read: {changes.unreadable:,}; --rejects lists them")
     # Waits for an import that is writing; `forget` waits for this. On PostgreSQL this is the transaction.
     with Tables.lock(CONTACTS), transaction.atomic() if dry_run else nullcontext():
         row, _ = AddressBook.objects.get_or_create(name=book.name, defaults={"settings_digest": book.digest})

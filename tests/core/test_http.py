@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,16 @@ def test_no_connection_is_left_open(vendor: Vendor, monkeypatch: pytest.MonkeyPa
             assert sum(each.fileno() != -1 for each in noted) <= 1
     assert len(noted) == 3
     assert all(each.fileno() == -1 for each in noted)
+
+
+def test_certificates_that_are_gone_are_named(tmp_path: Path, settings: Any) -> None:
+    settings.CA_BUNDLE = str(tmp_path / "gone.pem")
+    with (
+        http.Session("https://127.0.0.1:9/", "loopback", timeout_s=5) as session,
+        pytest.raises(http.RequestFailed, match="CA_BUNDLE cannot be read"),
+        session.request("GET", "https://127.0.0.1:9/"),
+    ):
+        pass
 
 
 def test_headers_that_end_with_the_time_are_no_response(vendor: Vendor) -> None:

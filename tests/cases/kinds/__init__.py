@@ -2,7 +2,7 @@
 
 from tests.cases.kinds.clients import client_response, twilio_addresses
 from tests.cases.kinds.deployment import command_environment
-from tests.cases.kinds.files import contacts, number_file
+from tests.cases.kinds.files import address_book, contacts, number_file
 from tests.cases.kinds.numbers import callers, spellings
 from tests.cases.kinds.requests import allowed_hosts, connection, forwarded_address, request_id
 from tests.cases.kinds.servers import read_only_database, redis_failover, redis_health
@@ -10,6 +10,7 @@ from tests.cases.kinds.telephones import telephone_directory
 from tests.cases.kinds.vendors import caller_names, coverage, retry_after, vendor_reply
 
 __all__ = [
+    "address_book",
     "allowed_hosts",
     "caller_names",
     "callers",

@@ -155,6 +155,34 @@ def test_credentials_that_are_not_utf8_are_sent_as_they_are(server: Upstream) ->
     assert b"Basic " + base64.b64encode(b"desk:p\xe4ss") in server.heads[0]
 
 
+def test_digest_authentication_is_used_if_asked_for(server: Upstream) -> None:
+    def behave(conversation: Conversation) -> bool:
+        if b"Authorization: Digest " in conversation.head:
+            return raw(multistatus(BOOK).encode(), 207)(conversation)
+        return raw(b"x" * 100, 401, 'WWW-Authenticate: Digest realm="book", nonce="n1", qop="auth"\r\n')(conversation)
+
+    server.behave_as(behave)
+    assert fetch(server).cards == {}
+    assert [b"secret-7" in head for head in server.heads] == [False] * len(server.heads)
+    assert refusal(server, raw(b"", 401, 'WWW-Authenticate: Digest realm="book", nonce="n1", qop="auth"\r\n')) == (
+        "the server rejected the user or the password (401)"
+    )
+
+
+def test_blank_lines_before_the_xml_are_skipped(server: Upstream) -> None:
+    document = f'<?xml version="1.0" encoding="utf-8"?>{multistatus(BOOK)}'
+    server.behave_as(raw(b"\xef\xbb\xbf\r\n \n" + document.encode(), 207))
+    assert fetch(server).cards == {}
+
+
+def test_server_whose_responses_are_all_invalid_has_failed(server: Upstream) -> None:
+    cards = (member(f"/book/{n}.vcf", "1") for n in range(2 * carddav.MAX_UNREADABLE))
+    listed = multistatus(BOOK, *cards).encode()
+    server.behave_as(lambda conversation: raw(b"x" if b"REPORT" in conversation.head else listed, 207)(conversation))
+    with pytest.raises(BookFailed, match="the server sent invalid XML"):
+        fetch(server)
+
+
 @pytest.mark.parametrize("trusted", [True, False], ids=["right", "wrong"])
 def test_certificate_is_verified(radicale: Radicale, tmp_path: Path, settings: Any, trusted: bool) -> None:
     authority = trustme.CA()
