@@ -64,6 +64,8 @@ WORST = {
     "phonebook.admin.base._PREFIX": "1",
     "callerid_project.erasure._NUMBER": "1",
     "phonebook.imports.readers.base.UNDECODED": "\udc80a",
+    "phonebook.imports.readers.fritzbox._CONTROL": "&#x1",
+    "phonebook.imports.readers.fritzbox._ENCODING": "encoding='a",
     "phonebook.imports.readers.google_csv._CITY": "address 1",
     "phonebook.imports.readers.google_csv._PHONE": "phone 1",
     "phonebook.imports.readers.vcard._BORDER": " END : ",

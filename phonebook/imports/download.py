@@ -101,7 +101,7 @@ def _require_file(response: requests.Response) -> None:
         raise DownloadFailed(f"the server answered {status} instead of a file")
     if response.headers.get("Content-Type", "").lower().startswith(("text/html", "application/xhtml")):
         raise UnreadableFile("the server sent a web page instead of the file")
-    if response.headers.get("Content-Encoding", "").lower() not in ("", "identity", "gzip"):
+    if response.headers.get("Content-Encoding", "").lower() not in ("", "identity", "gzip", "x-gzip"):
         raise UnreadableFile("the server sent an encoding that was not requested")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from phonebook.imports.readers import phoneblock, vcard
+from phonebook.imports.readers import fritzbox, phoneblock, vcard
 from phonebook.imports.readers.base import BLANK, NOT_UTF8, UNDECODED, UnreadableFile
 from phonebook.imports.readers.fcc_csv import FCCReader
 from phonebook.imports.readers.ftc_csv import FTCReader
@@ -30,6 +30,7 @@ CONTACTS: Mapping[str, Format] = {
     "vcard": Format("vCard", vcard),
     "google": Format("Google Contacts CSV", GoogleReader),
     "outlook": Format("CSV of Outlook, Thunderbird and others", OutlookReader),
+    "fritzbox": Format("FRITZ!Box phone book XML", fritzbox),
     "csv": Format("CSV with number, name, location", PlainContactReader),
 }
 COMPLAINTS: Mapping[str, Format] = {
@@ -56,7 +57,7 @@ def recognize(formats: Mapping[str, Format], begin: Sequence[str]) -> str:
 
 
 _NOT_IMPORTABLE = {
-    "<": "a web page, perhaps an error message that was saved instead of the file",
+    "<": "a web page or other XML, perhaps an error message that was saved instead of the file",
     "%PDF": "a PDF",
     "PK\x03\x04": "a zip file or a spreadsheet: unpack it, or save it as CSV",
 }

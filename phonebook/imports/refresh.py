@@ -40,6 +40,8 @@ FTC_KEPT_DAYS = 35
 FTC_SILENT_DAYS = 7
 #: A file of the FTC has at least half of the rows of the smallest of so many before it.
 FTC_COMPARED_FILES = 5
+#: Of files that the server does not supply; the others are not requested then.
+MAX_UNAVAILABLE = 3
 # Names of data sets; the day of the file follows.
 _FTC_FILE, _FCC_FILE = "file ftc ", "file fcc"
 
@@ -101,6 +103,7 @@ class _Refresher:
         since = self.today - timedelta(days=min(FTC_KEPT_DAYS, settings.COMPLAINT_KEPT_DAYS) - 1)
         rows = dict(Dataset.objects.filter(name__startswith=_FTC_FILE).values_list("name", "rows"))
         Dataset.objects.filter(name__in=[name for name in rows if name < f"{_FTC_FILE}{since}"]).delete()
+        unavailable = 0
         for day in (since + timedelta(days=days) for days in range((self.today - since).days + 1)):
             name = f"{_FTC_FILE}{day}"
             if day.weekday() > 4 or name in rows:
@@ -114,6 +117,11 @@ class _Refresher:
                 continue
             except UnreadableFile as error:
                 self.result.errors.append(f"{day}: {error}")  # the other days' files may be good
+            except DownloadFailed as error:
+                self.result.errors.append(f"{day}: {error}")
+                unavailable += 1
+                if unavailable == MAX_UNAVAILABLE:
+                    return  # it is the server
         silent_since = self.today - timedelta(days=FTC_SILENT_DAYS)
         if since < silent_since and not self.result.errors and max(rows, default="") < f"{_FTC_FILE}{silent_since}":
             raise DownloadFailed(f"the server has no file of the last {FTC_SILENT_DAYS} days")

@@ -21,6 +21,11 @@ from phonebook.models import MAX_COUNT
 MAX_CHARACTERS = 256 * 2**20
 
 
+# JSON has no control characters in its texts, and one of them would make the whole list invalid; elsewhere they are
+# spaces.
+_WITHOUT_CONTROL = bytes(max(byte, 0x20) for byte in range(256))
+
+
 class _Blocklist(Struct):
     #: Entries are decoded one by one, so that an invalid one does not affect the others.
     numbers: list[msgspec.Raw]
@@ -49,7 +54,7 @@ def read(
     `today` (in UTC) is the day of an entry without one; the list has entries of any age, whatever `oldest_day` is.
     Raises UnreadableFile."""
     try:
-        data = _join(lines).removeprefix("\ufeff").encode(errors="surrogateescape")
+        data = _join(lines).removeprefix("\ufeff").encode(errors="surrogateescape").translate(_WITHOUT_CONTROL)
         blocklist = msgspec.json.decode(data, type=_Blocklist)
     except msgspec.ValidationError:
         raise UnreadableFile("not a block list: `numbers` must be a list, and any `version` a number") from None

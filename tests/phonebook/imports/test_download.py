@@ -1,5 +1,6 @@
 """Downloads against a real server: complete or not at all, and limited."""
 
+import gzip
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import requests
 from core import http
 from phonebook.imports import download
 from phonebook.imports.download import DownloadFailed, NotPublished
+from phonebook.imports.files import open_text
 from phonebook.imports.readers.base import UnreadableFile
 from tests.publisher import CSV, Publisher, chunked, redirect, truncated
 from tests.upstream import Behaviour, drips_body, endless, hangs, raw, resets
@@ -52,6 +54,17 @@ def test_file_is_complete_and_nothing_else_is_left(fetch: Callable[..., Any], tm
     assert fetch() == '"v1"'
     assert (tmp_path / "file").read_bytes() == BODY
     assert left(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip"])
+@pytest.mark.parametrize("sent", [BODY, gzip.compress(BODY)], ids=["plain", "packed"])
+def test_encoding_of_the_body_is_its_own(
+    fetch: Callable[..., Any], publisher: Publisher, tmp_path: Path, encoding: str, sent: bytes
+) -> None:
+    publisher.faults = [raw(sent, headers=f"{CSV}Content-Encoding: {encoding}\r\n")]
+    fetch()
+    with open_text(str(tmp_path / "file")) as file:
+        assert "".join(file.lines).encode() == BODY
 
 
 def test_unchanged_file_is_not_sent_again(fetch: Callable[..., Any], publisher: Publisher, tmp_path: Path) -> None:

@@ -85,6 +85,17 @@ def test_unusable_ftc_file_does_not_stop_the_other_days(publishers: Publishers, 
     assert left(publishers) == ["lock"]
 
 
+def test_ftc_file_that_is_refused_does_not_stop_the_other_days(publishers: Publishers) -> None:
+    publishers.publish_ftc(FRIDAY, MONDAY, TUESDAY)
+    publishers.ftc.faults = [raw(b"", 404)] * 22 + [raw(b"", 403)]
+    (result,) = run("ftc")
+    assert result.errors == [f"{MONDAY}: the server refused access (403)"]
+    assert stored("ftc") == {TUESDAY: 20}
+    publishers.ftc.faults = [raw(b"", 403)] * 9
+    (result,) = run("ftc")
+    assert len(result.errors) == 3
+
+
 def test_ftc_without_any_recent_file_has_failed(publishers: Publishers) -> None:
     publishers.publish_ftc("2026-03-03")
     (result,) = run("ftc")

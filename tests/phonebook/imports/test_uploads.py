@@ -287,7 +287,10 @@ def test_confirmed_file_is_imported_recorded_and_deleted() -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("<html>", "people.csv: this is a web page, perhaps an error message that was saved instead of the file."),
+        (
+            "<html>",
+            "people.csv: this is a web page or other XML, perhaps an error message that was saved instead of the file.",
+        ),
         ("number,name\n12,Zoe\n", "people.csv: no valid row."),
         (gzip.compress(b"number,name\n" * 100_000), "people.csv: the file is larger than 1 MB, unpacked."),
     ],

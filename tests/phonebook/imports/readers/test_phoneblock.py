@@ -51,6 +51,14 @@ def test_full_list_in_one_line() -> None:
     ]
 
 
+def test_control_character_costs_no_other_entry() -> None:
+    entries = '{"phone":"+493023125042","votes":1,"rating":"a\x10b\nc"},{"phone":"+441614960142","votes":2}'
+    assert read(f'{{"numbers":[{entries}]}}') == [
+        (1, 493023125042, "phoneblock", TODAY, 1, 0, "a b c", ""),
+        (2, 441614960142, "phoneblock", TODAY, 2, 0, "", ""),
+    ]
+
+
 def test_incremental_list_has_removals_and_positions() -> None:
     entries = [(493023125042, 0), (441614960142, 0), (12125550142, 20), (493023125042, 0)]
     numbers = [{"phone": f"+{number}", "votes": votes} for number, votes in entries]
