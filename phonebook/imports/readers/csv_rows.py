@@ -65,7 +65,10 @@ def parse_header(line: str, delimiter: str | None = None) -> Header | None:
     for tried in delimiter or DELIMITERS:
         with suppress(csv.Error, TypeError, ValueError):  # the latter: no delimiter, such as a quotation mark
             cells = next(csv.reader([line], delimiter=tried, strict=True))
-            names = (" ".join(cell.replace("\ufeff", "").split()).casefold() for cell in cells)
+            shown = (
+                "".join(c for c in cell if c.isprintable() or c.isspace() or base.UNDECODED.match(c)) for cell in cells
+            )
+            names = (" ".join(cell.split()).casefold() for cell in shown)
             headers.append(Header(tuple(names), tried))
     header = max(headers, key=lambda header: len(header.columns), default=None)
     return header if header and any(header.columns) else None

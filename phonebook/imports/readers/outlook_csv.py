@@ -22,7 +22,19 @@ def _words(text: str) -> frozenset[str]:
 _PREFIX = ("title", "prefix", "name prefix", "anrede", "titre", "tratamiento", "título", "titolo", "titel", "tytuł")
 _FIRST = (
     *("first name", "first", "firstname", "given name", "givenname", "forename", "vorname", "prénom", "nombre", "nome"),
-    *("voornaam", "primeiro nome", "imię", "förnamn", "fornavn", "etunimi", "jméno", "křestní jméno", "utónév", "имя"),
+    *(
+        "voornaam",
+        "primeiro nome",
+        "imię",
+        "förnamn",
+        "fornavn",
+        "etunimi",
+        "jméno",
+        "křestní jméno",
+        "utónév",
+        "имя",
+        "名",
+    ),
 )
 _MIDDLE = (
     *("middle name", "middle", "middlename", "additional name", "weitere vornamen", "deuxième prénom", "drugie imię"),
@@ -32,7 +44,7 @@ _MIDDLE = (
 _LAST = (
     *("last name", "last", "lastname", "family name", "familyname", "surname", "nachname", "familienname", "nom"),
     *("nom de famille", "apellido", "apellidos", "cognome", "achternaam", "sobrenome", "último nome", "nazwisko"),
-    *("efternamn", "efternavn", "etternavn", "sukunimi", "příjmení", "vezetéknév", "фамилия"),
+    *("efternamn", "efternavn", "etternavn", "sukunimi", "příjmení", "vezetéknév", "фамилия", "姓"),
 )
 _SUFFIX = ("suffix", "name suffix", "suffixe", "sufijo", "suffisso", "achtervoegsel", "sufixo", "sufiks")
 _WHOLE = (
@@ -44,11 +56,22 @@ _WHOLE = (
 _COMPANY = (
     *("company", "company name", "organization", "organisation", "organization name", "firma", "unternehmen"),
     *("société", "entreprise", "empresa", "compañía", "organización", "società", "azienda", "organizzazione"),
-    *("bedrijf", "organisatie", "organização", "företag", "virksomhed", "společnost", "cég", "yritys", "организация"),
+    *(
+        "bedrijf",
+        "organisatie",
+        "organização",
+        "företag",
+        "virksomhed",
+        "společnost",
+        "cég",
+        "yritys",
+        "организация",
+        "会社名",
+    ),
 )
 _NICKNAME = ("nickname", "nick name", "spitzname", "surnom", "apodo", "soprannome", "bijnaam", "apelido", "przydomek")
-#: Of Yahoo.
-_PHONES_ALONE = ("home", "work")
+#: Of Yahoo and Apple, beside columns that name a telephone.
+_PHONES_ALONE = ("home", "work", "main")
 
 # --- Words -----------------------------------------------------------------------------------------------------------
 
@@ -115,6 +138,8 @@ class OutlookReader(csv_rows.ContactReader):
         whole, first, last = map(index, (_WHOLE, _FIRST, _LAST))
         if max(whole, first) < len(columns) == last:  # Name and Vorname
             whole, last = last, whole
+        if "姓" in header.columns:  # the family's name comes first
+            first, last = last, first
         # Without a suffix, a title is more often a job's.
         has_suffix = any(column.name in _SUFFIX for column in columns)
         prefix = index(_PREFIX) if has_suffix else len(columns)

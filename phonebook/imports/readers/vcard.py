@@ -137,13 +137,13 @@ class _Line:
     def _is_followed_by(self, text: str) -> bool:
         """Whether `text` is the next property, although this one ends with a soft break. After a line break that is
         encoded, it is rather a line of a note."""
-        name = text.partition(":")[0].partition(";")[0]
-        return ":" in text and name in _PROPERTIES and not self.text.rstrip().upper().endswith(("=0A=", "=0D="))
+        is_property = ":" in text and _first_word(text) in _PROPERTIES
+        return is_property and not self.text.rstrip().upper().endswith(("=0A=", "=0D="))
 
     def add_text(self, line: "_Line") -> bool:
         """Add a line that is no property, if this one is text; returns whether it is."""
         parts = self.split()
-        if parts is None or parts[0].name not in _TEXTS:
+        if parts is None or parts[0].name not in _TEXTS or _first_word(line.text) in _PROPERTIES:
             return False
         glue = "" if self._is_folded or parts[0].quoted_printable else " "
         joined = f"{self.text}{glue}{line.text}"
@@ -159,6 +159,10 @@ class _Line:
         if not (name.isascii() and name.replace("-", "").replace(".", "").replace("_", "").isalnum()):
             return None
         return _parse_head(self.text[: value_at - 1]), self.text[value_at:]
+
+
+def _first_word(text: str) -> str:
+    return text.partition(":")[0].partition(";")[0]
 
 
 def _border(text: str) -> tuple[bool, bool]:
