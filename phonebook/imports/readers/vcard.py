@@ -28,6 +28,7 @@ TOO_LONG = "property longer than 16 KiB"
 _BORDER = re.compile(
     r"[\s\ufeff]*+(END\s*+:\s*+VCARD[\s\ufeff]*+)?(BEGIN\s*+:\s*+VCARD\s*+)?", re.ASCII | re.IGNORECASE
 )
+_NAME_MARKS = dict.fromkeys(map(ord, "-._"))
 # Up to the first colon outside quotation marks.
 _HEAD = re.compile(r'[^":]*+(?:"[^"]*+"[^":]*+)*+:')
 _PARAMETER = re.compile(r';((?:[^";]|"[^"]*+")*+)')
@@ -106,21 +107,17 @@ class _Line:
         #: Each fold is still a line feed and a space or tab: whether the space is text depends on the version.
         self.text = text[:MAX_PROPERTY]
         self.too_long = len(text) > MAX_PROPERTY
-        self._end_line(text)
-
-    def _end_line(self, text: str) -> None:
-        self._ends_with_equals = text.rstrip().endswith("=")
-        short = text if len(text) <= _FOLDED[-1] else ""
-        self._is_folded = len(short) * 4 >= _FOLDED[0] and len(short.encode("utf-8", "surrogateescape")) in _FOLDED
+        self._end = text
 
     def append(self, text: str) -> bool:
         """Append the next line of the file, if it continues this one; returns whether it does."""
         if any(self.border):
             return False
         is_fold = text[:1] in (" ", "\t")
-        parts = self.split() if self._ends_with_equals or not (is_fold or ":" in text) else None
+        ends_with_equals = self._end.rstrip().endswith("=")
+        parts = self.split() if ends_with_equals or not (is_fold or ":" in text) else None
         head = parts and parts[0]
-        soft_break = self._ends_with_equals and head is not None and head.quoted_printable
+        soft_break = ends_with_equals and head is not None and head.quoted_printable
         # A value that ends with a soft break does not contain the next card, or property.
         is_quoted = soft_break and not any(_border(text)) and not self._is_followed_by(text)
         # Old exports do not indent the lines of a picture.
@@ -131,7 +128,7 @@ class _Line:
             joined = self.text.rstrip()[:-1] + text if soft_break else f"{self.text}\n{text}"
             self.text = joined[:MAX_PROPERTY]
             self.too_long = len(joined) > MAX_PROPERTY
-        self._end_line(text)
+        self._end = text
         return True
 
     def _is_followed_by(self, text: str) -> bool:
@@ -145,20 +142,19 @@ class _Line:
         parts = self.split()
         if parts is None or parts[0].name not in _TEXTS or _first_word(line.text) in _PROPERTIES:
             return False
-        glue = "" if self._is_folded or parts[0].quoted_printable else " "
+        is_folded = len(self._end) <= _FOLDED[-1] and len(self._end.encode("utf-8", "surrogateescape")) in _FOLDED
+        glue = "" if is_folded or parts[0].quoted_printable else " "
         joined = f"{self.text}{glue}{line.text}"
         self.text, self.too_long = joined[:MAX_PROPERTY], self.too_long or len(joined) > MAX_PROPERTY
-        self._is_folded = line._is_folded
+        self._end = line._end
         return True
 
     def split(self) -> "tuple[_Head, str] | None":
         """The head and the raw value; None if the line is not a property."""
         match = _HEAD.match(self.text)
         value_at = match.end() if match else self.text.find(":") + 1  # the latter after an unclosed quotation mark
-        name = _FOLD.sub("", self.text[: value_at - 1]).partition(";")[0].strip() if value_at else ""
-        if not (name.isascii() and name.replace("-", "").replace(".", "").replace("_", "").isalnum()):
-            return None
-        return _parse_head(self.text[: value_at - 1]), self.text[value_at:]
+        head = _parse_head(self.text[: value_at - 1]) if value_at else None
+        return (head, self.text[value_at:]) if head else None
 
 
 def _first_word(text: str) -> str:
@@ -193,9 +189,12 @@ class _Head:
 
 
 @lru_cache(maxsize=256)
-def _parse_head(text: str) -> _Head:
+def _parse_head(text: str) -> _Head | None:
+    """None if it has no name of a property."""
     text = _FOLD.sub("", text)
     name, semicolon, parameters = text.partition(";")
+    if not (name.isascii() and name.strip().translate(_NAME_MARKS).isalnum()):
+        return None
     values = defaultdict[str, set[str]](set)
     for parameter in _PARAMETER.findall(semicolon + parameters):
         key, equals, listed = parameter.replace('"', "").upper().partition("=")
@@ -221,17 +220,20 @@ class _Card:
         self._location = ""
         #: In the order of the file: line and text of a number, or what is wrong with a line.
         self._entries: list[tuple[int, str] | Rejected] = []
-        #: The last line: what follows may belong to it.
-        self._last: _Line | None = None
+        #: The last line and its parts: the next line may belong to it.
+        self._last: tuple[_Line, tuple[_Head, str] | None] | None = None
 
     def add(self, line: _Line) -> None:
-        if self._last is not None and (line.split() is not None or not self._last.add_text(line)):
-            self._read(self._last)
-            self._last = None
-        self._last = self._last or line
-
-    def _read(self, line: _Line) -> None:
         parts = line.split()
+        if self._last is not None:
+            last = self._last[0]
+            if parts is None and last.add_text(line):
+                line, parts = last, last.split()
+            else:
+                self._read(*self._last)
+        self._last = line, parts
+
+    def _read(self, line: _Line, parts: tuple[_Head, str] | None) -> None:
         if parts is None:
             self._entries.append(Rejected(line.number, NO_PROPERTY))
             return
@@ -254,7 +256,7 @@ class _Card:
     def rows(self, *, without_last_line: bool = False) -> Iterator[ContactRow | Rejected]:
         """The rows of the complete card."""
         if self._last is not None and not without_last_line:
-            self._read(self._last)
+            self._read(*self._last)
         name = next(filter(None, self._names.values()), "")
         entries = (entry if isinstance(entry, Rejected) else (*entry, name, self._location) for entry in self._entries)
         return base.contact_rows(entries, self._region)
