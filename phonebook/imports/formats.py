@@ -15,8 +15,8 @@ from phonebook.imports.readers.plain_csv import PlainComplaintReader, PlainConta
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`title`: for people. `reader`: has `recognizes`, which says whether a file with these first lines
-    (TextFile.begin) has this format, and `read`, which yields the rows of the lines."""
+    """`title`: for people. `reader`: has `recognizes`, which returns by which of a file's first lines
+    (TextFile.begin) it has this format, from 1, and 0 if it has not; and `read`, which yields the rows of the lines."""
 
     title: str
     reader: Any
@@ -43,9 +43,9 @@ COMPLAINTS: Mapping[str, Format] = {
 
 def recognize(formats: Mapping[str, Format], begin: Sequence[str]) -> str:
     """The name of the format of a file with these first lines. Raises UnreadableFile."""
-    for name, format_ in formats.items():
-        if format_.reader.recognizes(begin):
-            return name
+    lines = {name: format_.reader.recognizes(begin) for name, format_ in formats.items()}
+    if found := {name: line for name, line in lines.items() if line}:
+        return min(found, key=lambda name: found[name])  # a later line may have such words too
     if not "".join(begin).strip(BLANK):
         raise UnreadableFile("the file is empty")
     for start, what in _NOT_IMPORTABLE.items():

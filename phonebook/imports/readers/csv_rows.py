@@ -189,8 +189,9 @@ class CSVReader(ABC):
         """The rows of the record at `line`, with an empty cell after those of all columns."""
 
     @classmethod
-    def recognizes(cls, begin: Sequence[str]) -> bool:
-        return find_header(enumerate(begin), cls.matches) is not None
+    def recognizes(cls, begin: Sequence[str]) -> int:
+        found = find_header(enumerate(begin, 1), cls.matches)
+        return found[0] if found else 0
 
     @classmethod
     def read(cls, lines: Iterator[str], **options: Any) -> Iterator[Any]:

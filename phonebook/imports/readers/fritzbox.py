@@ -21,9 +21,9 @@ _ENCODING = re.compile("encoding=[\"']([A-Za-z0-9._-]{1,40})[\"']")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:[0-9]|[12][0-9]|3[01]|x1?[0-9A-Fa-f]);")
 
 
-def recognizes(begin: Sequence[str]) -> bool:
+def recognizes(begin: Sequence[str]) -> int:
     text = "".join(begin)
-    return text.lstrip(base.BLANK).startswith("<") and ("<phonebook>" in text or "<phonebook " in text)
+    return int(text.lstrip(base.BLANK).startswith("<") and ("<phonebook>" in text or "<phonebook " in text))
 
 
 def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | Rejected]:

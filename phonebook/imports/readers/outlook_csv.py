@@ -159,10 +159,10 @@ class OutlookReader(csv_rows.ContactReader):
         return bool(_phones(columns)) and any(column.name in names for column in columns)
 
     @classmethod
-    def recognizes(cls, begin: Sequence[str]) -> bool:
-        found = csv_rows.find_header(enumerate(begin), cls.matches)
+    def recognizes(cls, begin: Sequence[str]) -> int:
+        found = csv_rows.find_header(enumerate(begin, 1), cls.matches)
         # `number` is a column of the service's own format.
-        return found is not None and not (found[1].has("number") or GoogleReader.matches(found[1]))
+        return found[0] if found and not (found[1].has("number") or GoogleReader.matches(found[1])) else 0
 
     def entries(self, cells: list[str]) -> list[tuple[str, str, str]]:
         company = clean_text(cells[self._company])

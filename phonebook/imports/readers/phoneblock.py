@@ -43,8 +43,8 @@ class _Entry(Struct, rename="camel"):
     rating: Any = None
 
 
-def recognizes(begin: Sequence[str]) -> bool:
-    return begin[:1] != [] and begin[0].lstrip(base.BLANK).startswith("{")
+def recognizes(begin: Sequence[str]) -> int:
+    return int(any(line.lstrip(base.BLANK).startswith("{") for line in begin[:1]))
 
 
 def read(

@@ -27,8 +27,8 @@ class PlainContactReader(csv_rows.ContactReader):
     parse_number = staticmethod(_parse_number)
 
     @classmethod
-    def recognizes(cls, begin: Sequence[str]) -> bool:
-        return super().recognizes(begin) and not PlainComplaintReader.recognizes(begin)
+    def recognizes(cls, begin: Sequence[str]) -> int:
+        return 0 if PlainComplaintReader.recognizes(begin) else super().recognizes(begin)
 
     def entries(self, cells: list[str]) -> list[tuple[str, str, str]]:
         number, name, location = self.pick(cells)

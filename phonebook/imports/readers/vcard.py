@@ -42,8 +42,8 @@ _PROPERTIES = _USED | _TEXTS | {"BDAY", "CATEGORIES", "EMAIL", "PHOTO", "REV", "
 _FOLDED = range(72, 77)
 
 
-def recognizes(begin: Sequence[str]) -> bool:
-    return any(_border(line.rstrip("\r\n")) == (False, True) for line in begin)
+def recognizes(begin: Sequence[str]) -> int:
+    return next((n for n, line in enumerate(begin, 1) if _border(line.rstrip("\r\n")) == (False, True)), 0)
 
 
 def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | Rejected]:

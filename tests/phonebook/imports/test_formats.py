@@ -38,6 +38,12 @@ def test_first_line_is_recognized_by_one_format(known: Any, name: str, line: str
     assert [other for other, format_ in known.items() if format_.reader.recognizes([line])] == [name]
 
 
+def test_words_of_columns_in_a_later_line_tell_no_format() -> None:
+    lines = ["a title", "number,name,location", "12025550142,Kontakt,Mobil", "Phone 1 - Value,Name,Name"]
+    assert formats.recognize(formats.CONTACTS, lines) == "csv"
+    assert formats.recognize(formats.CONTACTS, ["Name;Mobil", "BEGIN:VCARD"]) == "outlook"
+
+
 @pytest.mark.parametrize(
     ("known", "line"),
     [
