@@ -52,12 +52,12 @@ _URI = re.compile(r"(tel|phone|sips?|callto|sms|fax)\.?:(?://)?\s*(.*)", re.IGNO
 #: What comes after a number, with its first character: what is dialed after a pause or a wait, or an extension.
 _AFTER = re.compile(r"[^0-9+().\[\]/\s-]")
 _EXTENSION_WORDS = (
-    "x|ext|extn|xtn|extension|press|extensi\u00f3n|durchwahl|dw|nebenstelle|nst|poste|interno|int|anexo|ramal|toestel|tst|wew"
+    "ext|extn|xtn|extension|press|extensi\u00f3n|durchwahl|dw|nebenstelle|nst|poste|interno|int|anexo|ramal|toestel|tst|wew"
     "|linka|klapka|kl|mell\u00e9k|anknytning|dahili|\u0434\u043e\u0431|\u0432\u043d|\u5185\u7dda|\u5206\u673a|\u5206\u6a5f"
 )
 _EXTENSION = re.compile(
-    r"(?!.*[0-9]{10})(?:[,;#~][,;#~*pwx0-9\s]*|[,;]?\s*(?:[pw](?=[.\s]*[0-9])|"
-    rf"{_EXTENSION_WORDS})[.:=#\s-]*[0-9*#,;pw\s]*)\)?",
+    r"(?!.*[0-9]{10})(?:[,;#~][,;#~*pwx0-9\s]*|[,;]?\s*(?:[pwx](?=[.:=#\s-]*[0-9])|"
+    rf"{_EXTENSION_WORDS})[.:=#\s-]*(?:[0-9*,;pw][0-9*#,;pw\s]*)?)\)?",
     re.DOTALL,
 )
 _EXPONENT = re.compile(r"\+?[0-9]+([.,][0-9]+)?[eE]\+?[0-9]{1,2}")
