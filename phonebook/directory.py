@@ -9,12 +9,12 @@ from django.db.models import QuerySet
 from django.db.models.functions import Lower
 
 from core import numbers
-from core.text import clean_text
+from core.text import INVISIBLE, clean_text
 from phonebook import rules
 from phonebook.models import Contact
 
-#: What has a meaning in SIP or in a telephone's display, as in integrations/.
-_NOT_DISPLAYED = re.compile(r'["\\<>;]')
+#: What has a meaning in SIP or in a telephone's display, and what shows nothing, as in integrations/.
+_NOT_DISPLAYED = re.compile(rf'["\\<>;{INVISIBLE}]')
 MAX_BYTES = 64
 #: Where a zero at the beginning is a part of the number, and no trunk prefix: Italy, Ivory Coast, Benin, Gabon, Congo,
 #: San Marino, Vatican City.
@@ -70,7 +70,8 @@ def dialed_number(number: str) -> str:
 
 
 def displayed(text: str) -> str:
-    """One line of at most MAX_BYTES bytes: spaces replace quotes, backslashes, angle brackets and semicolons."""
+    """One line of at most MAX_BYTES bytes: spaces replace quotes, backslashes, angle brackets, semicolons
+    and what shows nothing."""
     text = clean_text(_NOT_DISPLAYED.sub(" ", clean_text(text)))
     return text.encode()[:MAX_BYTES].decode(errors="ignore").rstrip()
 

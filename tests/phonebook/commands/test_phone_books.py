@@ -70,7 +70,7 @@ def test_phone_book_has_both_forms_of_a_number(
     given: dict[str, str], number: int, numbers: list[str], format_: str, tmp_path: Path, settings: Any
 ) -> None:
     for name, value in given.items():
-        setattr(settings, name, int(value) if name == "NATIONAL_DIGITS" else value)
+        setattr(settings, name, [int(value)] if name == "NATIONAL_DIGITS" else value)
     Contact.objects.create(number=number, name="Musterhaus")
     Ran("export_phone_book", "--format", format_, str(tmp_path / "book"))
     root = ET.parse(tmp_path / "book").getroot()
