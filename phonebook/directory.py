@@ -72,7 +72,7 @@ def dialed_number(number: str) -> str:
 def displayed(text: str) -> str:
     """One line of at most MAX_BYTES bytes: spaces replace quotes, backslashes, angle brackets, semicolons
     and what shows nothing."""
-    text = clean_text(_NOT_DISPLAYED.sub(" ", clean_text(text)))
+    text = clean_text(_NOT_DISPLAYED.sub(" ", text))
     return text.encode()[:MAX_BYTES].decode(errors="ignore").rstrip()
 
 

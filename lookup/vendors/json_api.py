@@ -353,6 +353,8 @@ def _environment_url(name: str, environment: Mapping[str, str], *, default: str)
 
 def _is_spelling(text: str, number: str) -> bool:
     """Whether `text` may be `number`: without its country code if it has no plus; without digits it tells nothing."""
+    if text.removeprefix("+") == number:  # the usual case
+        return True
     digits = "".join(_DIGITS.findall(text)).lstrip("0")
     national = not text.lstrip().startswith("+") and len(digits) >= numbers.MIN_DIGITS - 1
     return digits in ("", number) or (national and number.endswith(digits))

@@ -66,18 +66,18 @@ _BETWEEN_WORDS = re.compile(r"[\W_]+")
 # A telephone number, or a letter and a number, such as V0123456789. No text of fewer than seven digits is one: 7-11.
 _NUMBER = re.compile(r"(?:tel:|sip:|[^\W\d_]\s?)?(?:[^\w]*\d){7,}[^\w]*")
 # A city and a state in the 15 characters of a caller name: `LA MESA      CA`.
-_PADDED_PLACE = re.compile(r"(?=.{15}\Z)[A-Z.'-]+(?: [A-Z.'-]+)* {2,}[A-Z]{2}")
+_PADDED_PLACE = re.compile(r"[A-Z.'-]+(?: [A-Z.'-]+)* {2,}[A-Z]{2}")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 
 def cleaned(value: str) -> str:
     """`value` as it is shown; empty if that is a placeholder as a whole: upper and lower case, punctuation and white
     space do not count. Entities of HTML are read, also those that were written twice."""
-    for _ in range(2):
-        if "&" in value:
+    if "&" in value:
+        for _ in range(2):
             value = _ENTITY.sub(lambda entity: html.unescape(entity[0]), value)
     text = clean_text(value)
-    return "" if _is_placeholder(text) or _PADDED_PLACE.fullmatch(value) else text
+    return "" if _is_placeholder(text) or (len(value) == 15 and _PADDED_PLACE.fullmatch(value)) else text
 
 
 def _is_placeholder(text: str) -> bool:

@@ -7,7 +7,7 @@ from tests.cases.kinds.numbers import callers, spellings
 from tests.cases.kinds.requests import allowed_hosts, connection, forwarded_address, request_id
 from tests.cases.kinds.servers import read_only_database, redis_failover, redis_health
 from tests.cases.kinds.telephones import telephone_directory
-from tests.cases.kinds.vendors import caller_names, coverage, retry_after, vendor_reply
+from tests.cases.kinds.vendors import caller_names, compression, coverage, retry_after, vendor_reply
 
 __all__ = [
     "address_book",
@@ -16,6 +16,7 @@ __all__ = [
     "callers",
     "client_response",
     "command_environment",
+    "compression",
     "connection",
     "contacts",
     "coverage",

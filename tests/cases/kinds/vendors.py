@@ -1,8 +1,10 @@
 """What presets make of vendors' replies."""
 
+import gzip
 import json
 import time
 from contextlib import suppress
+from functools import reduce
 from io import StringIO
 from typing import Any
 
@@ -14,6 +16,8 @@ from lookup.connectors import registry
 from lookup.vendors import preset, preset_samples
 from lookup.vendors.transport import Reply
 from tests.cases.case import Case
+from tests.lookup.vendors.calls import close_clients, get
+from tests.upstream import Upstream, raw
 
 
 def vendor_reply(case: Case) -> None:
@@ -77,3 +81,19 @@ def retry_after(case: Case) -> None:
     soon = http.retry_after_s({"Retry-After": str(int(time.time()) + 100)})  # without a Date, by this host's clock
     assert soon is not None
     assert 0 < soon <= 100
+
+
+def compression(case: Case) -> None:
+    """`readable`: a Content-Encoding, and how often a body is compressed with gzip, that a vendor's client reads."""
+    server = Upstream(raw(b"")).start()
+    read: list[list[object]] = []
+    try:
+        for coding, times in (expected := case.data.pop("readable")):
+            body = reduce(lambda packed, _: gzip.compress(packed), range(times), b"{}")
+            server.behave_as(raw(body, 200, f"Content-Encoding: {coding}\r\n" if coding else ""))
+            with suppress(http.RequestFailed):
+                read += [[coding, times]] if get(server.url).body == b"{}" else []
+    finally:
+        close_clients()
+        server.stop()
+    assert read == expected

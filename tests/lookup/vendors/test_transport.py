@@ -79,11 +79,8 @@ RAW_DEFLATE = zlib.compressobj(wbits=-15)
 @pytest.mark.parametrize(
     ("coding", "sent"),
     [
-        *(("gzip", gzip.compress(b"{}")), ("x-gzip", gzip.compress(b"{}")), ("GZip", gzip.compress(b"{}"))),
-        *(("", gzip.compress(b"{}")), ("identity", gzip.compress(b"{}")), ("gzip", b"{}"), ("x-gzip", b"{}")),
-        *(("gzip, gzip", gzip.compress(gzip.compress(b"{}"))), ("gzip", gzip.compress(gzip.compress(b"{}")))),
         *(("gzip", gzip.compress(b"{") + gzip.compress(b"}")), ("gzip", gzip.compress(b"{}") + b"\0\0")),
-        *(("deflate", zlib.compress(b"{}")), ("deflate", b"{}"), ("br", b"{}"), ("gzip", b"{}")),
+        *(("deflate", zlib.compress(b"{}")), ("deflate", b"{}"), ("br", b"{}")),
         ("deflate", RAW_DEFLATE.compress(b"{}") + RAW_DEFLATE.flush()),
     ],
 )
