@@ -7,6 +7,7 @@ and carriers' help pages (vbuzzer.com, sipnex.ca, messageproviderlookup.com) nam
 import html
 import re
 from itertools import product
+from pathlib import Path
 
 from core.text import clean_text
 
@@ -65,8 +66,13 @@ _NOT_APPLICABLE = "n/a"
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
 # A telephone number, or a letter and a number, such as V0123456789. No text of fewer than seven digits is one: 7-11.
 _NUMBER = re.compile(r"(?:tel:|sip:|[^\W\d_]\s?)?(?:[^\w]*\d){7,}[^\w]*")
-# A city and a state in the 15 characters of a caller name: `LA MESA      CA`.
-_PADDED_PLACE = re.compile(r"[A-Z.'-]+(?: [A-Z.'-]+)* {2,}[A-Z]{2}")
+#: Cities with their states, by libphonenumber's geodata: `rockingham nc`. A test says how to write it.
+PLACES = Path(__file__).with_name("places.txt")
+_PLACES = frozenset(PLACES.read_text(encoding="utf-8").split("\n"))
+# A caller name has 15 characters, the last two for the state.
+_CUT_PLACES = frozenset(
+    f"{place[:-3][:n].rstrip()}{place[-2:]}" for place in _PLACES for n in (12, 13) if len(place) > 14
+)
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 
@@ -77,13 +83,16 @@ def cleaned(value: str) -> str:
         for _ in range(2):
             value = _ENTITY.sub(lambda entity: html.unescape(entity[0]), value)
     text = clean_text(value)
-    return "" if _is_placeholder(text) or (len(value) == 15 and _PADDED_PLACE.fullmatch(value)) else text
+    return "" if _is_placeholder(text) else text
 
 
 def _is_placeholder(text: str) -> bool:
-    words = text.casefold()
+    folded = text.casefold()
+    words = _BETWEEN_WORDS.sub(" ", folded).strip()
     return (
-        words.strip("()[]<>*-. ") == _NOT_APPLICABLE
-        or _BETWEEN_WORDS.sub(" ", words).strip() in _WORDS
-        or _NUMBER.fullmatch(words) is not None
+        words in _WORDS
+        or folded.strip("()[]<>*-. ") == _NOT_APPLICABLE
+        or words in _PLACES
+        or f"{words[:-2].rstrip()}{words[-2:]}" in _CUT_PLACES
+        or _NUMBER.fullmatch(folded) is not None
     )
