@@ -244,9 +244,9 @@ class JsonApi(Connector):
         known: dict[str, Any] = {}
         unreadable = set()
         for field in sorted(self.fields):
-            read = self._spam if field == "spam" else self._text
+            rules = getattr(fields, field)
             try:
-                value: Any = read(document, getattr(fields, field))
+                value: Any = self._spam(document, rules) if field == "spam" else self._text(document, rules, field)
             except UnexpectedShape:  # the other fields stay usable
                 unreadable.add(field)
                 continue
@@ -256,21 +256,21 @@ class JsonApi(Connector):
             raise UnexpectedShape
         return known, frozenset(unreadable)
 
-    def _text(self, document: Any, alternatives: list[Expression]) -> str | None:
+    def _text(self, document: Any, alternatives: list[Expression], field: str) -> str | None:
         """The first alternative that is not empty; the items of a list are joined with commas."""
         for expression in alternatives:
             value = expression(document)
-            parts = [self._part(item) for item in (value if isinstance(value, list) else [value])]
+            parts = [self._part(item, field) for item in (value if isinstance(value, list) else [value])]
             if text := ", ".join(filter(None, parts)):
                 return text[: self.preset.fields.max_length].rstrip()
         return None
 
-    def _part(self, value: Any) -> str:
+    def _part(self, value: Any, field: str) -> str:
         if value is None:
             return ""
         if not isinstance(value, str):
             raise UnexpectedShape
-        text = placeholders.cleaned(value)
+        text = placeholders.cleaned(value, is_name=field == "name")
         return "" if text.lower() in self._empty else text
 
     def _spam(self, document: Any, rules: SpamRules) -> bool | None:
