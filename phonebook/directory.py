@@ -14,7 +14,7 @@ from phonebook import rules
 from phonebook.models import Contact
 
 #: What has a meaning in SIP or in a telephone's display, and what shows nothing, as in integrations/.
-_NOT_DISPLAYED = re.compile(rf'["\\<>;{INVISIBLE}]')
+_NOT_DISPLAYED = re.compile(rf'["\\<>;\x00-\x1f\x7f{INVISIBLE}]')
 MAX_BYTES = 64
 #: Where a zero at the beginning is a part of the number, and no trunk prefix: Italy, Ivory Coast, Benin, Gabon, Congo,
 #: San Marino, Vatican City.
