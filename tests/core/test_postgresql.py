@@ -336,7 +336,6 @@ def test_a_pool_grows_to_its_size_and_no_further(database: Database) -> None:
 
 
 def test_a_pool_shares_the_connections_that_its_role_may_have(database: Database) -> None:
-    role = {"user": "pool_test_limited", "password": "limited"}
     with database.connect() as connection:
         connection.execute("CREATE ROLE pool_test_limited LOGIN PASSWORD 'limited' CONNECTION LIMIT 2")
 
@@ -345,10 +344,10 @@ def test_a_pool_shares_the_connections_that_its_role_may_have(database: Database
             return pool.sizes()
 
         try:
-            assert database.with_pool(work, size=4, **role) == (2, 2, 4)
+            assert database.with_pool(work, size=4, user="pool_test_limited", password="limited") == (2, 2, 4)
         finally:
             connection.execute(
-                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE usename = %s", [role["user"]]
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE usename = 'pool_test_limited'"
             )
             connection.execute("DROP ROLE pool_test_limited")
 
@@ -463,7 +462,7 @@ def test_a_process_that_began_later_is_not_the_late_one(
     monkeypatch.setenv("DATABASE_URL", database.url)
     parsed = Environment().database("DATABASE_URL")
     page = ConnectionHandler({"default": databases.postgresql(parsed, serving=True, prepare=True)})["default"]
-    monkeypatch.setattr(replication.db, "connection", page)
+    monkeypatch.setattr(db, "connection", page)
     with django_db_blocker.unblock(), closing(page), database.connect() as earlier:
         process_commits.late(earlier.info.backend_pid)
         assert replication.commit_problem() == commits.LATE_COMMIT

@@ -86,7 +86,7 @@ def test_page_says_what_it_would_cost(operator: Client, lookup: FileLookup) -> N
     assert "2 different numbers: 2 credits at most" in page
     assert "2 different numbers cost at most 2 credits." in operator.get(f"{LIST}{lookup.pk}/start/").text
     assert "3 pending, 1 invalid" in page
-    assert "Line 3: invalid phone number (is no phone number)" in page
+    assert "Line 3: invalid phone number (must have 7 to 15 digits)" in page
     assert "12125550100" not in page
 
 
