@@ -3,10 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from core.text import encoding_named
-from lookup.vendors import transport, xml
+from lookup.vendors import xml
+
+if TYPE_CHECKING:  # many commands read presets and call no vendor
+    from lookup.vendors import transport
 
 Kind = Literal["json", "text", "xml"]
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})", re.ASCII)
@@ -24,7 +27,7 @@ class Unreadable(ValueError):
         self.number_specific = number_specific
 
 
-def read(kind: Kind, reply: transport.Reply) -> Any:
+def read(kind: Kind, reply: "transport.Reply") -> Any:
     """Raises Unreadable."""
     try:
         text = _text(reply)
@@ -46,7 +49,7 @@ def _parsed(kind: Kind, text: str) -> Any:
         raise Unreadable from None
 
 
-def described(kind: Kind, reply: transport.Reply) -> str:
+def described(kind: Kind, reply: "transport.Reply") -> str:
     """What a body is that could not be read, without any of it: `HTML, not JSON (Content-Type text/html)`."""
     start = reply.body.lstrip()[:5].lower()
     coding = reply.headers.get("Content-Encoding", "").strip().lower()
@@ -68,7 +71,7 @@ def described(kind: Kind, reply: transport.Reply) -> str:
     return f"{what} (Content-Type {media_type if _MEDIA_TYPE.fullmatch(media_type) else 'unusual'})"
 
 
-def _text(reply: transport.Reply) -> str:
+def _text(reply: "transport.Reply") -> str:
     """The body, decoded. What is UTF-8 is read as that, whatever is declared: servers declare a default that is not
     theirs. Raises UnicodeDecodeError."""
     body = reply.body
@@ -80,7 +83,7 @@ def _text(reply: transport.Reply) -> str:
     raise UnicodeDecodeError("utf-8", b"", 0, 0, "")
 
 
-def _encodings(reply: transport.Reply) -> Iterator[str]:
+def _encodings(reply: "transport.Reply") -> Iterator[str]:
     body = reply.body
     if b"\0" in body:  # UTF-16 or UTF-32
         yield json.detect_encoding(body)
@@ -90,7 +93,7 @@ def _encodings(reply: transport.Reply) -> Iterator[str]:
     yield from _declared(reply)
 
 
-def _declared(reply: transport.Reply) -> Iterator[str]:
+def _declared(reply: "transport.Reply") -> Iterator[str]:
     charset = _CHARSET.search(reply.headers.get("Content-Type", "").lower())
     in_xml = _XML_ENCODING.match(reply.body)
     for name in (charset and charset[1], in_xml and in_xml[1].decode()):
@@ -101,7 +104,7 @@ def _declared(reply: transport.Reply) -> Iterator[str]:
             yield encoding
 
 
-def _is_text(reply: transport.Reply) -> bool:
+def _is_text(reply: "transport.Reply") -> bool:
     try:
         return bool(_text(reply))
     except UnicodeDecodeError:
