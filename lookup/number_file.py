@@ -136,12 +136,14 @@ def _header(begin: list[tuple[int, str]], column: str | None) -> tuple[int, Head
     """The line of the header, or of the first record; the header; the index of the column of numbers; and whether the
     line names the columns: without a digit there it does. Raises UnreadableFile."""
     chosen = (" ".join(column.split()).casefold(),) if column else NAMES
-    if named := find_header(begin, lambda header: header.has(*chosen)):
-        return *named, named[1].index(*chosen), True
     try:
         position = whole_number(column or "1")
     except ValueError:
         position = 0
+    # Below, a number such as 2 is a cell of a record.
+    names = begin[:1] if column and position else begin
+    if named := find_header(names, lambda header: header.has(*chosen)):
+        return *named, named[1].index(*chosen), True
     first = find_header(begin, lambda header: len(header.columns) >= position)
     if first is None or not position:
         raise UnreadableFile("the first line has no such column" if begin else "the file is empty")

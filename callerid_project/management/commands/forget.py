@@ -76,8 +76,11 @@ def _read(texts: list[str]) -> list[str]:
     for position, text in enumerate(texts, start=1):
         try:
             read.append(numbers.parse_typed(text))
-            if numbers.is_number(text):  # as the API takes it, and may have stored it, in no other form
-                read.append(text)
+            digits = numbers.without_separators(text).removeprefix("+")
+            if digits not in read and numbers.is_number(
+                digits
+            ):  # the API takes them as they are, and may have stored them
+                read.append(digits)
         except numbers.InvalidNumber as error:
             raise CommandError(f"argument {position}: invalid phone number ({error}). Nothing was changed.") from None
     return read

@@ -148,6 +148,7 @@ def test_finished_run_leaves_no_state_and_is_not_repeated(run: Any, api: Api, tm
         (f"1000001,{NUMBERS[0]}", ("--column", "2"), NUMBERS[:1]),
         (f"id,caller\n1000001,{NUMBERS[0]}", ("--column", "2"), NUMBERS[:1]),
         (f"id,phone 2\n1000001,{NUMBERS[0]}", ("--column", "2"), NUMBERS[:1]),
+        (f"id,phone\n1,{NUMBERS[0]}\n2,{NUMBERS[1]}", ("--column", "2"), NUMBERS[:2]),
         (f"2,number\n{NUMBERS[0]},1000001", ("--column", "2"), NUMBERS[:1]),
         (f"number\tcalled 2\n1000001\t{NUMBERS[0]}", ("--column", "Called 2"), NUMBERS[:1]),
         ("(212) 555-0100", ("--region", "us"), NUMBERS[:1]),
