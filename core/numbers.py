@@ -55,12 +55,15 @@ _EXTENSION_WORDS = (
     "ext|extn|xtn|extension|press|extensi\u00f3n|durchwahl|dw|nebenstelle|nst|poste|interno|int|anexo|ramal|toestel|tst|wew"
     "|linka|klapka|kl|mell\u00e9k|anknytning|dahili|\u0434\u043e\u0431|\u0432\u043d|\u5185\u7dda|\u5206\u673a|\u5206\u6a5f"
 )
+# Ten digits or more may be a second number, unless they come after two pauses or before a #, as a conference's.
 _EXTENSION = re.compile(
-    r"(?!.*[0-9]{10})(?:[,;#~][,;#~*pwx0-9\s]*|[,;]?\s*(?:[pwx](?=[.:=#\s-]*[0-9])|"
+    r"(?![,;]?(?![,;]).*[0-9]{10}(?!.*#$))(?:[,;#~][,;#~*pwx0-9\s]*|[,;]?\s*(?:[pwx](?=[.:=#\s-]*[0-9])|"
     rf"{_EXTENSION_WORDS})[.:=#\s-]*(?:[0-9*,;pw][0-9*#,;pw\s]*)?)\)?",
     re.DOTALL,
 )
 _EXPONENT = re.compile(r"\+?[0-9]+([.,][0-9]+)?[eE]\+?[0-9]{1,2}")
+#: With its country code. Area codes N11 and N9X are reserved (North American Numbering Plan, nanpa.com).
+_NORTH_AMERICAN = re.compile(r"1[2-9](?!11|9)[0-9]{2}[2-9][0-9]{6}")
 #: What a spreadsheet or a program makes of a number: 493023125042.0.
 _DECIMALS = re.compile(r"(\+?[0-9]{4,})\.([0-9]{1,2})")
 
@@ -302,9 +305,12 @@ def region(digits: str) -> str | None:
 
 def possible_regions(digits: str) -> Collection[str]:
     """The countries that may have the number: its `region`; where that is not known, all that share its country code,
-    if their plan allows the number, for plans grow faster than libraries are updated (area codes of North America)."""
+    if their plan allows the number, for plans grow faster than libraries are updated. In North America, only its area
+    code may be newer than the library."""
     if found := region(digits):
         return (found,)
+    if digits.startswith("1") and (not _NORTH_AMERICAN.fullmatch(digits) or region(f"{digits[:4]}5550100")):
+        return ()
     regions = COUNTRY_CODE_TO_REGION_CODE[int(country_code(digits) or 0)] if in_plan(digits) else ()
     return [each for each in regions if each != phonenumbers.REGION_CODE_FOR_NON_GEO_ENTITY]
 

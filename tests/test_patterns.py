@@ -94,6 +94,7 @@ WORST = {
     "core.numbers._SECOND": "/ 1",
     "core.numbers._URI": "tel: ",
     "core.numbers._WRITTEN": "1",
+    "core.numbers._NORTH_AMERICAN": "1206555",
     "core.numbers._SEPARATORS": " ",
     "core.numbers._TRUNK_ZERO": "( ",
     "lookup.answers._NUMBER": "12345",
