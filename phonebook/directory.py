@@ -22,6 +22,8 @@ ZERO_STAYS = frozenset({"39", "225", "229", "241", "242", "378", "379"})
 #: What Twilio sends for a caller without a number: RESTRICTED, BLOCKED, UNKNOWN, ANONYMOUS, UNAVAILABLE in the letters
 #: of a telephone's keys.
 WITHHELD = frozenset({"7378742833", "2562533", "8656696", "266696687", "86282452253"})
+#: No country code begins with 0. Behind 1, North America's, come ten digits, the first from 2 to 9.
+_NUMBER = re.compile("1[2-9][0-9]{9}|[2-9][0-9]{6,14}")
 
 
 class Entry(NamedTuple):
@@ -55,7 +57,7 @@ def full_number(caller: str) -> str:
             rest = digits.removeprefix(country + trunk)
             if _is_national(rest) if lengths else trunk.startswith("0"):
                 digits = country + rest
-        return "" if digits in WITHHELD or digits.startswith(("10", "11")) else numbers.parse(digits)
+        return digits if _NUMBER.fullmatch(digits) and digits not in WITHHELD else ""
     except numbers.InvalidNumber:
         return ""
 

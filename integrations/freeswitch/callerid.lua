@@ -86,11 +86,10 @@ local function full_number(caller)
             digits = country .. rest
         end
     end
-    -- No country code begins with 0, and no number of North America's with 0 or 1.
-    if (digits:find("^1[2-9]%d+$") or digits:find("^[2-9]%d+$")) and #digits >= 7 and #digits <= 15 and not WITHHELD[digits] then
-        return digits
-    end
-    return nil
+    -- No country code begins with 0. Behind 1, North America's, come ten digits, the first from 2 to 9.
+    local north_american = digits:find("^1[2-9]%d+$") and #digits == 11
+    local other = digits:find("^[2-9]%d+$") and #digits >= 7 and #digits <= 15
+    return (north_american or other) and not WITHHELD[digits] and digits or nil
 end
 
 -- A name that fits between quotes: one line, at most 64 bytes of UTF-8, nothing invisible and nothing that SIP or

@@ -45,8 +45,8 @@ INVISIBLE = (
 NOT_DISPLAYED = re.compile(f'[\x00-\x1f\x7f-\x9f"\\\\<>;{INVISIBLE}\ud800-\udfff]')
 #: Between digits: spaces, dots, strokes, brackets, and dashes and spaces of every script.
 SEPARATORS = re.compile(rf"[\s./()\[\]\-\u2010-\u2015\u2212\uff0d{INVISIBLE}]")
-#: No country code begins with 0, and no number of North America's with 0 or 1.
-NUMBER = re.compile("(1[2-9]|[2-9][0-9])[0-9]{5,13}")
+#: No country code begins with 0. Behind 1, North America's, come ten digits, the first from 2 to 9.
+NUMBER = re.compile("1[2-9][0-9]{9}|[2-9][0-9]{6,14}")
 #: Where a zero at the beginning is a part of the number, and no trunk prefix: Italy, Ivory Coast, Benin, Gabon, Congo,
 #: San Marino, Vatican City.
 ZERO_STAYS = {"39", "225", "229", "241", "242", "378", "379"}

@@ -13,6 +13,7 @@ Row = tuple[dict[str, str], str, str]
 GERMANY = {"COUNTRY_CODE": "49", "TRUNK_PREFIX": "0"}
 NORTH_AMERICA = {"COUNTRY_CODE": "1", "NATIONAL_DIGITS": "10", "INTERNATIONAL_PREFIX": "011"}
 
+AUSTRALIA = {"COUNTRY_CODE": "61", "TRUNK_PREFIX": "0", "INTERNATIONAL_PREFIX": "0011"}
 ITALY = {"COUNTRY_CODE": "39", "NATIONAL_DIGITS": "6-11"}
 RUSSIA = {"COUNTRY_CODE": "7", "TRUNK_PREFIX": "8", "NATIONAL_DIGITS": "10", "INTERNATIONAL_PREFIX": "810"}
 #: RESTRICTED, BLOCKED, UNKNOWN, ANONYMOUS, UNAVAILABLE: https://help.twilio.com/articles/223179988
@@ -65,6 +66,8 @@ NUMBERS: list[Row] = [
     (NORTH_AMERICA, "0000000000", ""),
     (NORTH_AMERICA, "0302312555", ""),
     (NORTH_AMERICA, "1111111111", ""),
+    # National numbers without a trunk prefix that begin as North America's do, and one with too few digits.
+    *((AUSTRALIA, text, "") for text in ("1300000161", "1800000161", "+1266696687")),
     ({}, "+12125550123", "12125550123"),
     ({}, "03023125555", ""),
 ]
