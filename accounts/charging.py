@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from django.conf import settings
 from django.db import Error
 from django.utils import timezone
 
@@ -55,25 +54,23 @@ async def charge(
     number: str,
     answer: dict[str, Any],
     claim: Claim | None = None,
-    deadline: float | None = None,
 ) -> ChargedAnswer:
     """Take one credit for `answer`: balance, ledger entry and stored answer change in one statement, or not at all.
 
     Where another request has taken the claim over, its answer is returned and nothing is charged. Where the connection
-    breaks before the reply, the ledger is read on a new one, until `deadline` (time.monotonic; SEARCH_DEADLINE_S from
-    now), to see whether the charge was committed.
+    breaks before the reply, the ledger is read on a new one, until the search has to end (core.db.deadline), to see
+    whether the charge was committed.
 
     Raises NoCreditsLeft, idempotency.KeyReused, idempotency.StillInFlight and django.db's errors; nothing was charged
     then, unless the log says that the outcome is unknown: without a claim it is settled later (unknown_charges).
     """
-    deadline = time.monotonic() + settings.SEARCH_DEADLINE_S if deadline is None else deadline
     number_hash = keyed_hash("number", number)
 
     async def pay(claim: Claim | None) -> ChargedAnswer | None:
         epoch = token.charge_epoch
         while True:
             attempt = debit.Debit(token.pk, epoch, request_id, number_hash, timezone.now(), answer, claim)
-            outcome = await _execute(attempt, deadline)
+            outcome = await _execute(attempt)
             if outcome.entry_id is not None:
                 credits.CREDITS.inc("search")
                 body = {**answer, "credits_remaining": outcome.balance}
@@ -125,14 +122,14 @@ async def _answer(
         claim = begun
 
 
-async def _execute(attempt: debit.Debit, deadline: float) -> debit.Outcome:
+async def _execute(attempt: debit.Debit) -> debit.Outcome:
     """`attempt`'s outcome, found in the ledger if its reply is lost. Raises ConnectionLost if it was not committed, or
-    that cannot be found out before `deadline`, and core.db's other errors."""
+    that cannot be found out in time, and core.db's other errors."""
     try:
         try:
             return await attempt.execute()
         except ConnectionLost:
-            outcome = await _find(attempt, deadline)
+            outcome = await _find(attempt)
             if outcome is None or outcome.entry_id is None:
                 raise
             return outcome
@@ -141,13 +138,14 @@ async def _execute(attempt: debit.Debit, deadline: float) -> debit.Outcome:
         raise
 
 
-async def _find(attempt: debit.Debit, deadline: float) -> debit.Outcome | None:
-    """None if it is unknown at the `deadline`."""
+async def _find(attempt: debit.Debit) -> debit.Outcome | None:
+    """None if it is unknown when the search has to end."""
+    deadline = db.deadline.get()
     while True:
         try:
             return await attempt.find()
         except Error as error:
-            if time.monotonic() + RETRY_INTERVAL_S >= deadline:
+            if deadline is None or time.monotonic() + RETRY_INTERVAL_S >= deadline:
                 _remember(attempt)
                 return None
             log.warning("charge: connection lost, the ledger cannot be read yet (%s)", describe(error))

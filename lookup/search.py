@@ -152,13 +152,16 @@ class Slot:
         return any(i < before and getattr(call.answer, field, None) is not None for i, call in self._calls.items())
 
 
-async def search(number: str, rows: NumberRows | None = None, token_id: int | None = None) -> SearchResult:
-    """Look `number` up in both slots within SEARCH_DEADLINE_S. A slot that misses the deadline has failed.
+async def search(
+    number: str, rows: NumberRows | None = None, token_id: int | None = None, deadline: float | None = None
+) -> SearchResult:
+    """Look `number` up in both slots. A slot that misses the deadline has failed.
 
-    `rows`: those of `queries`, if they were read already. `token_id`: of the token that searches, if any.
+    `rows`: those of `queries`, if they were read already. `token_id`: of the token that searches, if any. `deadline`:
+    by time.monotonic; SEARCH_DEADLINE_S from now by default.
     """
     bound = {name: bound_sources(name) for name in SLOTS}
-    deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
+    deadline = time.monotonic() + settings.SEARCH_DEADLINE_S if deadline is None else deadline
     if rows is None:
         rows = NumberRows(number)
         await rows.read(queries())

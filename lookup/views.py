@@ -5,7 +5,7 @@ callerid_project.errors maps each exception to the response's status and detail 
 
 import time
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from django.conf import settings
@@ -101,9 +101,9 @@ class SearchView(AsyncAPIView):
         claim: idempotency.Claim | None,
     ) -> HttpResponse:
         """The answer, charged unless `token` is a test token."""
-        deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
+        deadline = cast(float, db.deadline.get()) - idempotency.MARGIN_S  # for the charge
         try:
-            result = await (test_mode.search(number) if token.is_test else search(number, rows, token.pk))
+            result = await (test_mode.search(number) if token.is_test else search(number, rows, token.pk, deadline))
         except Throttled:  # simulated
             self._set_rate_limit(0, test_mode.RETRY_AFTER_S)
             raise
@@ -121,7 +121,6 @@ class SearchView(AsyncAPIView):
                 number=number,
                 answer=body,
                 claim=claim,
-                deadline=deadline,
             )
         else:
             answer = await charging.answer_without_charge(token=token, answer=body, claim=claim)

@@ -1,5 +1,6 @@
 """Each change of a balance writes one ledger entry, or neither happens."""
 
+import time
 from typing import Any
 
 import pytest
@@ -7,8 +8,10 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.db.models import Sum
 from pytest_django import DjangoAssertNumQueries
 
-from accounts import audit, charging, credits, tokens
+from accounts import audit, charging, credits, debit, tokens
 from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
+from core import db, loop
+from core.database_errors import ConnectionLost, NotSent
 from tests import awaited, plugin
 from tests.api import claim
 
@@ -43,6 +46,31 @@ def test_charge_takes_one_credit_and_writes_one_entry(token: ApiToken) -> None:
     assert (entry.amount, entry.balance_after, entry.request_id) == (-1, 2, "abc")
     row = ApiToken.objects.get(pk=token.pk)
     assert (row.credits, row.last_charged_at) == (2, entry.created_at)
+
+
+def test_lost_debit_is_looked_for_until_the_search_ends(token: ApiToken, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_at = []
+
+    async def lose(_: debit.Debit) -> debit.Outcome:
+        raise ConnectionLost
+
+    async def fail(_: debit.Debit) -> debit.Outcome:
+        asked_at.append(time.monotonic())
+        raise NotSent
+
+    monkeypatch.setattr(debit.Debit, "execute", lose)
+    monkeypatch.setattr(debit.Debit, "find", fail)
+    held = claim(token, "k")
+    end = time.monotonic() + 0.3
+
+    async def search() -> None:
+        db.deadline.set(end)
+        await charging.charge(token=token, request_id="r", number=NUMBER, answer={}, claim=held)
+
+    with pytest.raises(ConnectionLost):
+        loop.run(search())
+    assert len(asked_at) > 1
+    assert max(asked_at) < end
 
 
 def test_debit_writes_what_the_orm_would(token: ApiToken) -> None:

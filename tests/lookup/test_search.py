@@ -1,5 +1,6 @@
 """A search: two independent slots, one deadline, merged fields; an outage is never reported as "not found"."""
 
+import asyncio
 import gc
 import re
 import threading
@@ -12,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts import credits, tokens
 from accounts.models import IdempotencyRecord
+from core.postgresql import replication
 from lookup.answers import Found
 from lookup.connectors import registry
 from lookup.views import SearchView
@@ -122,6 +124,21 @@ def test_both_failed_is_500_and_costs_nothing(ask: Any, integrator: Integrator, 
     assert outcomes(response) == ["failed", "failed"]
     assert "RateLimit" in response.headers
     assert (integrator.balance(), integrator.debits()) == (10, 0)
+
+
+def test_vendors_leave_time_for_the_charge(
+    ask: Any, integrator: Integrator, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their deadline counts from the request: the database may have been slow before they were called."""
+    settings.SEARCH_DEADLINE_S = 1.0
+
+    async def slow() -> None:
+        await asyncio.sleep(0.8)
+
+    monkeypatch.setattr(replication, "require_commits", slow)
+    response = ask("Hangs", "Knows")
+    assert (response.status_code, outcomes(response)) == (200, ["failed", "found"])
+    assert integrator.debits() == 1
 
 
 NAME_A, NAME_B = {"name": "Local Name", "location": "Local Place"}, {"name": "Local Name", "spam": False}
