@@ -13,7 +13,8 @@ class NotSent(OperationalError):
 
 
 class OutOfTime(NotSent):
-    """The search's time was over, or all pooled connections were in use: this says nothing about the server."""
+    """The search's time was over, or all pooled connections were in use: this says nothing about the server. No commit
+    was sent; a read may have been."""
 
 
 class ConnectionLost(OperationalError):

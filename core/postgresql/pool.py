@@ -91,13 +91,13 @@ class Pool:
             return await acquired.fetch(_numbered(statement), *parameters)
         except asyncpg.PostgresError as error:
             if is_outcome_unknown(error.sqlstate):
-                raise self._lost(acquired, limit) from error
+                raise self._lost(acquired, limit, before is not None) from error
             if is_connection_stale(error.sqlstate):
                 acquired.terminate()
                 self.close()
             raise _ERRORS.get(error.sqlstate[:2], DatabaseError)(str(error)) from error
         except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-            raise self._lost(acquired, limit) from error
+            raise self._lost(acquired, limit, before is not None) from error
         except DatabaseError:  # raised before it was sent
             raise
         except BaseException:  # cancelled, or a parameter of another type
@@ -108,9 +108,12 @@ class Pool:
                 limit.cancel()
             self._release(acquired)
 
-    def _lost(self, acquired: "asyncpg.Connection[Any]", limit: loop.Limit | None) -> ConnectionLost:
+    def _lost(self, acquired: "asyncpg.Connection[Any]", limit: loop.Limit | None, is_commit: bool) -> ConnectionLost:
+        """Raises OutOfTime if a read was ended by the search's deadline."""
         acquired.terminate()
         if limit and limit.reached:
+            if not is_commit:
+                db.time_left_s(None)
             late = TimedOut("the database did not answer in time")
             late.process = self._reusable.get(acquired)
             return late
@@ -140,6 +143,8 @@ class Pool:
                     is_full = True
                     continue
                 self._hand_over(None)
+                if isinstance(error, TimeoutError):
+                    db.time_left_s(None)  # raises OutOfTime if it was the search's deadline that ended it
                 if isinstance(error, _FAILURES):
                     raise NotSent("no connection to the database in time") from error
                 raise
