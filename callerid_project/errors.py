@@ -19,7 +19,7 @@ from rest_framework import exceptions
 
 from accounts import charging, idempotency
 from core import admission, commits, numbers, pages, request_body, throttling
-from core.database_errors import concerns_all_searches, describe
+from core.database_errors import OutOfTime, concerns_all_searches, describe
 from lookup import parsers, search
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     charging.NoCreditsLeft: (403, "No credits remaining", "no_credits"),
     search.BothSlotsFailed: (500, INTERNAL, "failed"),
     admission.Overloaded: (503, OVERLOADED, "failed"),
+    OutOfTime: (503, OVERLOADED, "failed"),
     commits.CommitsSuspended: (503, OVERLOADED, "failed"),
 }
 

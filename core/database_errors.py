@@ -14,7 +14,9 @@ class NotSent(OperationalError):
 
 class OutOfTime(NotSent):
     """The search's time was over, or all pooled connections were in use: this says nothing about the server. No commit
-    was sent; a read may have been."""
+    was sent; a read may have been. `wait_s`: Retry-After in seconds."""
+
+    wait_s = 1
 
 
 class ConnectionLost(OperationalError):

@@ -18,6 +18,7 @@ from core import db as sql
 from core import schema_state
 from core.postgresql import replication
 from lookup import views
+from lookup.search import search
 from monitoring.health import probes
 from tests.api import NUMBER, Integrator
 from tests.request_ids import KEPT, MALFORMED, SECRET
@@ -99,6 +100,23 @@ def test_an_unexpected_error_is_json_500_logged_without_message(
     record = next(record for record in caplog.records if record.message == "unhandled error")
     assert record.exc_info is not None
     assert "secret" not in record.message
+
+
+def test_search_without_time_for_its_charge_is_503(
+    integrator: Integrator, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.SEARCH_DEADLINE_S = 0.5
+    async def slow(*args: Any) -> Any:
+        result = await search(*args)
+        await asyncio.sleep(1.1)
+        return result
+
+    monkeypatch.setattr(views, "search", slow)
+    response = integrator.search()
+    assert (response.status_code, response.json()) == (503, {"detail": "Service overloaded"})
+    assert response.headers["Retry-After"] == "1"
+    assert integrator.balance() == 10
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def test_an_error_outside_views_is_json_500_and_logged(
