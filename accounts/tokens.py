@@ -205,11 +205,13 @@ def _decode(api_key: str, keys: tuple[str, ...]) -> tuple[str, datetime]:
 FetchRow = Callable[[str, Sequence[Any]], Awaitable[Any]]
 
 
-async def verify(api_key: object, fetch_row: FetchRow = afetch_one) -> ActiveToken:
-    """The token of a JWT that is signed by this service and active.
+async def verify(api_key: object) -> ActiveToken:
+    """The token of a JWT that is signed by this service and active. Raises InvalidToken."""
+    return await active(signed_jti(api_key))
 
-    Runs one SQL statement, by `fetch_row`, and none for a forgery. Raises InvalidToken.
-    """
+
+def signed_jti(api_key: object) -> str:
+    """The `jti` of a JWT that is signed by this service and has not expired. Raises InvalidToken. Uses no database."""
     if not isinstance(api_key, str) or len(api_key) > MAX_LENGTH or not _EXACT.fullmatch(api_key):
         raise InvalidToken
     try:
@@ -217,9 +219,14 @@ async def verify(api_key: object, fetch_row: FetchRow = afetch_one) -> ActiveTok
         jti, expires_at = _decode(api_key, (settings.JWT_SIGNING_KEY, *settings.JWT_PREVIOUS_KEYS))
     except Exception as error:  # whatever the parser raises (even RecursionError), this service did not sign it
         raise InvalidToken from error
-    now = timezone.now()
-    if now >= expires_at + LEEWAY:
+    if timezone.now() >= expires_at + LEEWAY:
         raise InvalidToken
+    return jti
+
+
+async def active(jti: str, fetch_row: FetchRow = afetch_one) -> ActiveToken:
+    """The token, if it is active. Runs one SQL statement, by `fetch_row`. Raises InvalidToken."""
+    now = timezone.now()
     row = await fetch_row(_ACTIVE_BY_JTI, [jti, jti, now])
     if row is None:
         raise InvalidToken

@@ -43,20 +43,27 @@ class SearchView(AsyncAPIView):
 
     @search_schema
     async def post(self, request: HttpRequest) -> HttpResponse:
-        """Check body, database, token, rate limit, number, Idempotency-Key and balance; search; charge."""
+        """Check body, token, database, rate limit, number, Idempotency-Key and balance; search; charge."""
         db.deadline.set(time.monotonic() + idempotency.max_search_s())
         body = read_json(request)
         number = _parsed(body.get("query"))
         rows = NumberRows(number) if isinstance(number, str) else None  # not read yet
-        with commits.process_commits.attempt():
-            self.record.token = token = await _authenticate(request, body.get("api_key"), rows)
-            await replication.require_commits()
-            await self._throttle(token)
-            if isinstance(number, numbers.InvalidNumber):  # only a caller with a valid token learns that
-                raise number
-            self.record.number = number
-            key = idempotency.parse(request.META.get(KEY_HEADER))
-            return await self._search_once(request, token, number, rows, key)
+        try:
+            jti = tokens.signed_jti(body.get("api_key"))
+            with commits.process_commits.attempt():
+                # Its row is read together with `rows`.
+                read = partial(rows.read, queries()) if rows else db.afetch_one
+                self.record.token = token = await tokens.active(jti, read)
+                await replication.require_commits()
+                await self._throttle(token)
+                if isinstance(number, numbers.InvalidNumber):  # only a caller with a valid token learns that
+                    raise number
+                self.record.number = number
+                key = idempotency.parse(request.META.get(KEY_HEADER))
+                return await self._search_once(request, token, number, rows, key)
+        except tokens.InvalidToken as error:
+            await _count_failure(request)
+            raise AuthenticationFailed from error  # the same for every cause
 
     async def _throttle(self, token: ActiveToken) -> None:
         """Count the request, whatever its outcome will be. Raises Throttled."""
@@ -159,19 +166,11 @@ def _parsed(query: object) -> str | numbers.InvalidNumber:
         return error
 
 
-async def _authenticate(request: HttpRequest, api_key: object, rows: NumberRows | None) -> ActiveToken:
-    """The token, whose row is read together with `rows`.
-
-    Raises AuthenticationFailed, the same for every cause, and TooManyAttempts for a client that exceeds
-    AUTH_FAILURE_RATE.
-    """
-    try:
-        return await tokens.verify(api_key, partial(rows.read, queries()) if rows else db.afetch_one)
-    except tokens.InvalidToken as error:
-        throttling.FAILED_AUTHENTICATIONS.inc("token")
-        count = partial(throttling.count_attempt, request, group="api", rate=settings.AUTH_FAILURE_RATE)
-        await loop.run_in_thread(count)
-        raise AuthenticationFailed from error
+async def _count_failure(request: HttpRequest) -> None:
+    """Count a failed authentication. Raises TooManyAttempts for a client that exceeds AUTH_FAILURE_RATE."""
+    throttling.FAILED_AUTHENTICATIONS.inc("token")
+    count = partial(throttling.count_attempt, request, group="api", rate=settings.AUTH_FAILURE_RATE)
+    await loop.run_in_thread(count)
 
 
 def _json(body: dict[str, Any]) -> HttpResponse:

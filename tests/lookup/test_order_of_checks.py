@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from core import commits
 from tests.api import NUMBER, Integrator
+from tests.clock import Clock
 from tests.connectors import Knows
 
 INVALID = "Invalid phone number "
@@ -173,6 +175,19 @@ def test_a_token_in_a_header_or_the_url_is_ignored(integrator: Integrator) -> No
         headers={"Authorization": f"Bearer {integrator.key}"},
     )
     assert_refused(response, 401, "Invalid or missing token")
+
+
+def test_forged_token_is_401_also_while_commits_are_suspended(
+    integrator: Integrator, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.AUTH_FAILURE_RATE = (1, 60)
+    monkeypatch.setattr(commits, "process_commits", suspended := commits.CommitBreaker(Clock()))
+    suspended.late(None)
+    forged = {"api_key": integrator.key[:-9] + "AAAAAAAAA", "query": NUMBER}
+    assert_refused(integrator.send(forged), 401, "Invalid or missing token")
+    assert_refused(integrator.send(forged), 429, "Rate limit exceeded")
+    assert_refused(integrator.search(), 503, "Service overloaded")
+    assert_nothing_happened(integrator)
 
 
 @pytest.mark.parametrize("padding", ["", " ", "\n"])
