@@ -106,6 +106,7 @@ def test_search_without_time_for_its_charge_is_503(
     integrator: Integrator, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.SEARCH_DEADLINE_S = 0.5
+
     async def slow(*args: Any) -> Any:
         result = await search(*args)
         await asyncio.sleep(1.1)
