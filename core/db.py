@@ -117,9 +117,14 @@ async def acommit_with_connection(function: Callable[[], T]) -> T:
     end = deadline.get()
 
     def run() -> T:
-        if VENDOR == "sqlite" and settings.SERVING and end is not None:
-            fetch(f"PRAGMA busy_timeout = {max(0.0, end - time.monotonic()) * 1000:.0f}")
-        return function()
+        if VENDOR != "sqlite" or not settings.SERVING or end is None:
+            return function()
+        (usual_ms,) = fetch_one("PRAGMA busy_timeout")
+        fetch(f"PRAGMA busy_timeout = {max(0.0, end - time.monotonic()) * 1000:.0f}")
+        try:
+            return function()
+        finally:
+            fetch(f"PRAGMA busy_timeout = {usual_ms}")
 
     result = await run_with_connection(run)
     commits.process_commits.committed()

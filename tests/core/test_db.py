@@ -1,10 +1,12 @@
 """Hand-written SQL statements, on either database."""
 
+import time
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
 
+from core import db, loop
 from core.db import VENDOR, fetch, fetch_one, run, statement_timeout
 
 
@@ -38,3 +40,27 @@ def test_a_reports_statements_may_take_longer(settings: Any) -> None:
     assert fetch("SHOW statement_timeout") == [("100ms",)]
     assert connection.connection.max_wait_s is None
     connection.close()
+
+
+@pytest.mark.django_db
+def test_a_searchs_time_for_sqlites_lock_ends_with_it(settings: Any) -> None:
+    """Its thread's connection is used again, by searches that have more time."""
+    if VENDOR != "sqlite":
+        return
+    settings.SERVING = True
+
+    def waits_ms() -> int:
+        return int(fetch_one("PRAGMA busy_timeout")[0])
+
+    def fail() -> None:
+        raise OperationalError
+
+    async def commit() -> int:
+        db.deadline.set(time.monotonic() + 0.9)
+        with pytest.raises(OperationalError):
+            await db.acommit_with_connection(fail)
+        return await db.acommit_with_connection(waits_ms)
+
+    usual_ms = waits_ms()
+    assert loop.run(commit()) < 1_000 < usual_ms
+    assert waits_ms() == usual_ms
