@@ -25,41 +25,29 @@ New Hampshire, New Jersey, New Mexico, New York, Newfoundland, North Carolina, N
 Oklahoma, Ontario, Oregon, Pennsylvania, Quebec, Rhode Island, Saskatchewan, South Carolina, South Dakota,
 Tennessee, Texas, Utah, Vermont, Virginia, Washington, West Virginia, Wisconsin, Wyoming
 """
+# Of a place too: not `Mobile`, a city, nor `Private`.
+_NOTHING = """
+none, null, nil, undefined, undetermined, unassigned, unknown, unavailable, unavail, not available, not found,
+not provided, no data, no record, no match, no result
+"""
+_NO_NAME = """
+no cnam, no cnam found, no name found, cnam unavailable, cnam not available, id unavailable, name unavailable,
+name unavail, name unknown, name not available, name withheld, number withheld, caller, caller unknown,
+caller id unavailable, caller name unavailable, caller name not available, toll free service
+"""
+
+
+def _listed(text: str) -> set[str]:
+    return {each.strip() for each in text.lower().split(",")}
+
+
+_NOTHING_WORDS = {"", *_listed(_NOTHING)}
 _WORDS = {
-    *(
-        "",
-        "none",
-        "null",
-        "nil",
-        "undefined",
-        "undetermined",
-        "unassigned",
-        "not found",
-        "not provided",
-        "no data",
-        "no record",
-    ),
-    *("no cnam", "no match", "no cnam found", "no name found", "no result", "cnam unavailable", "cnam not available"),
-    *(
-        "id unavailable",
-        "name unavailable",
-        "name unavail",
-        "name unknown",
-        "caller unknown",
-        "name not available",
-        "caller",
-    ),
-    *(
-        "caller id unavailable",
-        "caller name unavailable",
-        "caller name not available",
-        "name withheld",
-        "number withheld",
-    ),
-    "toll free service",
+    *_NOTHING_WORDS,
+    *_listed(_NO_NAME),
     *set(_KINDS) - {"cell", "no", "incoming", "landline"},
     *(f"{kind} {thing}" for kind, thing in product(_KINDS, _THINGS)),
-    *(f"{state.strip().lower()} call" for state in _STATES.split(",")),
+    *(f"{state} call" for state in _listed(_STATES)),
 }
 # With a slash, because N A may be initials.
 _NOT_APPLICABLE = "n/a"
@@ -90,7 +78,7 @@ def _is_placeholder(text: str, *, is_name: bool) -> bool:
     folded = text.casefold()
     words = _BETWEEN_WORDS.sub(" ", folded).strip()
     return (
-        words in _WORDS
+        words in (_WORDS if is_name else _NOTHING_WORDS)
         or folded.strip("()[]<>*-. ") == _NOT_APPLICABLE
         or (is_name and (words in _PLACES or f"{words[:-2].rstrip()}{words[-2:]}" in _CUT_PLACES))
         or _NUMBER.fullmatch(folded) is not None

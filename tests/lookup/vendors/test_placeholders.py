@@ -42,3 +42,13 @@ def test_places_are_the_librarys() -> None:
 )
 def test_city_and_state_are_no_name(text: str, shown: str) -> None:
     assert cleaned(text) == shown
+
+
+@pytest.mark.parametrize("text", ["Mobile", "MOBILE", "Private", "Call", "International", "Rockingham, NC"])
+def test_a_place_may_have_the_name_of_a_placeholder(text: str) -> None:
+    assert cleaned(text, is_name=False) == text
+
+
+@pytest.mark.parametrize("text", ["Unknown", "NOT AVAILABLE", "n/a", "null", "-", "+1 202-555-0123"])
+def test_no_place(text: str) -> None:
+    assert cleaned(text, is_name=False) == ""
