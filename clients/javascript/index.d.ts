@@ -46,7 +46,7 @@ export interface SearchResult extends SearchResponse {
 }
 
 export interface ClientOptions {
-  /** At most so many attempts; by default 10. */
+  /** At most so many attempts; by default 10. The third error that the service itself answers is the last attempt. */
   attempts?: number;
   /** Milliseconds for each attempt; by default 2000. */
   attemptTimeoutMs?: number;

@@ -8,6 +8,9 @@ const VERSION = "1.0.0";
 /** Before the first retry without `Retry-After`, and at most: the wait doubles, less up to a half of it at random. */
 const RETRY_WAIT_MS = 200;
 const MAX_RETRY_WAIT_MS = 1000;
+/** Of responses that may count towards the token's rate limit; the statuses are those of proxies and of overload. */
+const MAX_ANSWERS = 3;
+const NO_ANSWER = [undefined, 502, 503, 504];
 /** Of a response's body. The service's own have less than 2 KiB. */
 const MAX_BODY_BYTES = 65_536;
 const IDEMPOTENCY_KEY = /^[!-~]{1,255}$/;
@@ -79,14 +82,15 @@ export class Client {
     if (signal instanceof AbortSignal) setMaxListeners(0, signal);
     // One key for all attempts: no attempt is charged twice.
     const request = this.#request(number, idempotencyKey, requestId);
-    for (let attempt = 1; ; attempt++) {
+    for (let attempt = 1, answers = 0; ; attempt++) {
       try {
         const timeoutMs = Math.min(this.#attemptTimeoutMs, deadline - performance.now());
         const [response, body] = await send(this.#url, request, timeoutMs, signal);
         return this.#classify(number, response, body);
       } catch (error) {
         const waitMs = error instanceof CallerIdError ? retryWaitMs(error, attempt) : undefined;
-        const isLast = waitMs === undefined || attempt === this.#attempts;
+        if (!NO_ANSWER.includes(error.status)) answers++;
+        const isLast = waitMs === undefined || attempt === this.#attempts || answers === MAX_ANSWERS;
         if (isLast || performance.now() + waitMs >= deadline) throw error;
         await sleep(waitMs, undefined, { signal }).catch(() => signal.throwIfAborted());
       }

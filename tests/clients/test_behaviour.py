@@ -90,6 +90,10 @@ EXPECTED = {
     "a proxy while the service restarts": Expected(
         [proxy_page(502), proxy_page(504), proxy_page(502), proxy_page(503), OK], 5, waits_s=1.7, options=PATIENT
     ),
+    "500 three times": Expected([error(500, "x")] * 3 + [OK], 3, "ServiceFailed", options=PATIENT),
+    "500 between others": Expected(
+        [error(500, "x"), proxy_page(502), upstream.resets, error(500, "x"), proxy_page(504), OK], 6, options=PATIENT
+    ),
     "waits that grow": Expected([upstream.resets] * 4 + [OK], 5, waits_s=1.2, options=PATIENT),
     "a proxy's rate limit": Expected([of_proxy(429, "Retry-After: 1\r\n"), OK], 2, waits_s=1),
     "429 until a date": Expected(

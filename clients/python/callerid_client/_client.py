@@ -27,6 +27,8 @@ from ._version import __version__
 
 #: Before the first retry without `Retry-After`, and at most: the wait doubles, less up to a half of it at random.
 RETRY_WAIT_S, MAX_RETRY_WAIT_S = 0.2, 1.0
+#: Of responses that may count towards the token's rate limit; the statuses are those of proxies and of overload.
+MAX_ANSWERS, NO_ANSWER = 3, {None, 502, 503, 504}
 #: Of a response's body. The service's own have less than 2 KiB.
 MAX_BODY_BYTES = 65_536
 #: Any other status has the class of its hundred.
@@ -54,7 +56,8 @@ class _Core:
 
         `base_url`: the service's, such as `https://callerid.example.org`. `token`: a JWT from its operator.
         `attempts`: at most so many, each of at most `attempt_timeout_s` seconds, and of at most `total_timeout_s`
-        together with the waits between them, which grow. `ssl_context`: to verify the service by, instead of the
+        together with the waits between them, which grow. The third error that the service itself answers is the last
+        attempt. `ssl_context`: to verify the service by, instead of the
         system's certificates.
         """
         found = re.fullmatch(JWT, token) if isinstance(token, str) else None
@@ -80,7 +83,7 @@ class _Core:
         number = _digits(number)
         # One key for all attempts: no attempt is charged twice.
         request = self._request(number, str(uuid.uuid4()) if idempotency_key is None else idempotency_key, request_id)
-        attempt = 1
+        attempt, answers = 1, 0
         while True:
             timeout_s = min(self._attempt_timeout_s, deadline - time.monotonic())
             try:
@@ -90,7 +93,9 @@ class _Core:
                 raise answer
             except errors.CallerIdError as error:
                 wait_s = _wait_s(error, attempt)
-                if wait_s is None or attempt == self._attempts or time.monotonic() + wait_s >= deadline:
+                answers += error.status not in NO_ANSWER
+                is_last = attempt == self._attempts or answers == MAX_ANSWERS
+                if wait_s is None or is_last or time.monotonic() + wait_s >= deadline:
                     raise
             attempt += 1
             await asyncio.sleep(wait_s)
