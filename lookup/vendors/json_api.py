@@ -270,7 +270,7 @@ class JsonApi(Connector):
             return ""
         if not isinstance(value, str):
             raise UnexpectedShape
-        text = placeholders.cleaned(value, is_name=field == "name")
+        text = placeholders.cleaned(value, is_name=field == "name", is_cnam=self.preset.fields.cnam)
         return "" if text.lower() in self._empty else text
 
     def _spam(self, document: Any, rules: SpamRules) -> bool | None:

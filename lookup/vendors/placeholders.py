@@ -64,22 +64,23 @@ _CUT_PLACES = frozenset(
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 
-def cleaned(value: str, *, is_name: bool = True) -> str:
+def cleaned(value: str, *, is_name: bool = True, is_cnam: bool = False) -> str:
     """`value` as it is shown; empty if that is a placeholder as a whole: upper and lower case, punctuation and white
-    space do not count. Entities of HTML are read, also those that were written twice."""
+    space do not count. Entities of HTML are read, also those that were written twice. `is_cnam`: a city with its state
+    is no name, as it may be elsewhere (`Madison Al`)."""
     if "&" in value:
         for _ in range(2):
             value = _ENTITY.sub(lambda entity: html.unescape(entity[0]), value)
     text = clean_text(value)
-    return "" if _is_placeholder(text, is_name=is_name) else text
+    return "" if _is_placeholder(text, is_name=is_name, is_cnam=is_cnam) else text
 
 
-def _is_placeholder(text: str, *, is_name: bool) -> bool:
+def _is_placeholder(text: str, *, is_name: bool, is_cnam: bool) -> bool:
     folded = text.casefold()
     words = _BETWEEN_WORDS.sub(" ", folded).strip()
     return (
         words in (_WORDS if is_name else _NOTHING_WORDS)
         or folded.strip("()[]<>*-. ") == _NOT_APPLICABLE
-        or (is_name and (words in _PLACES or f"{words[:-2].rstrip()}{words[-2:]}" in _CUT_PLACES))
+        or (is_name and is_cnam and (words in _PLACES or f"{words[:-2].rstrip()}{words[-2:]}" in _CUT_PLACES))
         or _NUMBER.fullmatch(folded) is not None
     )

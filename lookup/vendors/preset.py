@@ -188,6 +188,8 @@ class Fields(Strict, frozen=True):
     max_length: Annotated[int, Meta(ge=1, le=200)] = 200
     #: Fields in which "ST. LOUIS, MO" becomes "St. Louis, MO" (lookup.vendors.capitals).
     capitals: list[Literal["name", "location"]] = []
+    #: The names are of a database of caller names (CNAM), where "ROCKINGHAM NC" stands in place of a name.
+    cnam: bool = False
 
     def __post_init__(self) -> None:
         if not self.supplied:

@@ -27,11 +27,12 @@ them, not this page. -->
 Facts from other sources than the vendor's documents may be wrong. No vendor was called when these presets were written:
 the samples are the documented ones, so run `./run manage check_sources` with your key before you rely on a preset.
 
-*Of every vendor*: texts that stand in place of a name (`WIRELESS CALLER`, a city and state, the number itself) are no
-names. A name or place is read in UTF-8, or in the charset that the answer declares, compressed or not, with entities of
-HTML. An answer about another number than the searched one, a redirect, 202, and the page of a firewall are failures.
-`Retry-After` pauses a vendor for 10 minutes at most. Response headers, and times to retry in a body, are not read
-otherwise ([presets.md](presets.md#reference)).
+*Of every vendor*: texts that stand in place of a name (`WIRELESS CALLER`, the number itself; a city and state if the
+preset has `cnam = true`, as those of databases of caller names have) are no names. A name or place is read in UTF-8,
+or in the charset that the answer declares, compressed or not, with entities of HTML. An answer about another number
+than the searched one, a redirect, 202, and the page of a firewall are failures. `Retry-After` pauses a vendor for 10
+minutes at most. Response headers, and times to retry in a body, are not read otherwise
+([presets.md](presets.md#reference)).
 """
 
 

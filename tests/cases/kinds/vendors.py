@@ -41,8 +41,10 @@ def vendor_reply(case: Case) -> None:
 
 
 def caller_names(case: Case) -> None:
-    """`[names]`: what a vendor sends as a name = what is shown, or nothing, for every preset with a sample of one."""
-    names = case.data.pop("names")
+    """`[names]`: what a vendor sends as a name = what is shown, or nothing, for every preset with a sample of one.
+    `[places]`: the same for presets without `cnam`; those with it show nothing."""
+    names, places = case.data.pop("names"), case.data.pop("places", {})
+    of_cnam = {"opencnam", "telnyx", "trestle_smart_cnam", "twilio", "veriroute"}
     wrong, tried = [], 0
     for name, file in registry.presets().items():
         vendor = preset_samples.connector(preset.load(file))
@@ -51,7 +53,7 @@ def caller_names(case: Case) -> None:
             if sample.expect.name is None or sample.body.count(told) != 1:
                 continue
             tried += 1
-            for sent, shown in names.items():
+            for sent, shown in (names | (dict.fromkeys(places, "") if name in of_cnam else places)).items():
                 reply = Reply(sample.status, sample.headers, sample.body.replace(told, json.dumps(sent)).encode())
                 answer = vendor.classify(reply).answer
                 read = (answer.name if isinstance(answer, Found) else None) or ""

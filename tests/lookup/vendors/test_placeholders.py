@@ -41,7 +41,12 @@ def test_places_are_the_librarys() -> None:
     ],
 )
 def test_city_and_state_are_no_name(text: str, shown: str) -> None:
-    assert cleaned(text) == shown
+    assert cleaned(text, is_cnam=True) == shown
+
+
+@pytest.mark.parametrize("text", ["MADISON AL", "Florence, Al"])
+def test_city_and_state_may_be_a_name_elsewhere(text: str) -> None:
+    assert cleaned(text) == text
 
 
 @pytest.mark.parametrize("text", ["Mobile", "MOBILE", "Private", "Call", "International", "Rockingham, NC"])
