@@ -29,7 +29,7 @@ MAX_MARKUP = 2_000_000
 #: Cards that one request asks for. They may have pictures.
 BATCH = 50
 
-#: So many cards that cannot be read, and none that can, are a fault of the server.
+#: So many cards in a row that cannot be read are a fault of the server.
 MAX_UNREADABLE = 50
 
 NO_CARD = "the server did not return the card"
@@ -94,6 +94,7 @@ class _Client:
     def __init__(self, book: Book, session: http.Session) -> None:
         self._book, self._session = book, session
         self._auth: tuple[bytes, bytes] | HTTPDigestAuth | None = book.credentials if book.user else None
+        self._unreadable_in_a_row = 0
 
     def members(self) -> dict[str, _Member]:
         """All cards by their keys. Raises BookFailed."""
@@ -122,9 +123,11 @@ class _Client:
             unread = Card(_path(hrefs[0]), rejected=[Rejected(0, UNREADABLE, detail=str(error))])
             changes.not_returned.append(unread)
             changes.unreadable += 1
-            if changes.unreadable >= MAX_UNREADABLE and not changes.cards:
+            self._unreadable_in_a_row += 1
+            if self._unreadable_in_a_row == MAX_UNREADABLE:
                 raise BookFailed(str(error)) from None
             return
+        self._unreadable_in_a_row = 0
         for href in hrefs:
             key = digest(_path(href))
             card, member = Card(_path(href)), returned.get(key)

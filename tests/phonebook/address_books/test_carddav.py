@@ -183,6 +183,18 @@ def test_server_whose_responses_are_all_invalid_has_failed(server: Upstream) -> 
         fetch(server)
 
 
+def test_server_that_fails_after_a_good_batch_has_failed(server: Upstream) -> None:
+    """It is asked for the 50 cards of one batch, together and in halves, and for no other."""
+    names = [f"/book/{n}.vcf" for n in range(4 * carddav.BATCH)]
+    listed = multistatus(BOOK, *(member(name, "1") for name in names))
+    first = multistatus(*(member(name, "1", vcard("A", "+493023125555")) for name in names[: carddav.BATCH]))
+    waiting = [raw(listed.encode(), 207), raw(first.encode(), 207)]
+    server.behave_as(lambda conversation: (waiting.pop(0) if waiting else raw(b"", 500))(conversation))
+    with pytest.raises(BookFailed, match="the server answered 500"):
+        fetch(server)
+    assert len(server.heads) == 2 + 2 * carddav.BATCH - 1
+
+
 @pytest.mark.parametrize("trusted", [True, False], ids=["right", "wrong"])
 def test_certificate_is_verified(radicale: Radicale, tmp_path: Path, settings: Any, trusted: bool) -> None:
     authority = trustme.CA()
