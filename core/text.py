@@ -18,11 +18,11 @@ _NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
 
 # Zero-width non-joiner and joiner: not "printable", yet part of Persian, Hindi and other names.
 _JOINERS = "\u200c\u200d"
-#: What shows nothing, for a class of a pattern: what Unicode says has no glyph (Default_Ignorable_Code_Point), the
-#: empty Braille pattern and the musical null note.
+#: What shows nothing, for a class of a pattern: what Unicode says has no glyph (Default_Ignorable_Code_Point), its line
+#: separators and interlinear annotations, the empty Braille pattern and the musical null note. As in integrations/.
 INVISIBLE = (
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff"
-    "\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff"
+    "\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _BLANK = re.compile(rf"[\s{INVISIBLE}]*")
 

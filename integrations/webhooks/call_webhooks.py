@@ -40,7 +40,7 @@ MAX_AGE_S = 300
 #: What Unicode calls formats, fillers and variation selectors: they show nothing.
 INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f"
-    "\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 NOT_DISPLAYED = re.compile(f'[\x00-\x1f\x7f-\x9f"\\\\<>;{INVISIBLE}\ud800-\udfff]')
 #: Between digits: spaces, dots, strokes, brackets, and dashes and spaces of every script.

@@ -139,6 +139,7 @@ NAMES: list[tuple[str, str]] = [
     ("  \t ", ""),
     ("$var(number) $env(CALLERID_TOKEN) %s ${EXTEN}", "$var(number) $env(CALLERID_TOKEN) %s ${EXTEN}"),
     ("\u061cA\u00adB\U000e0041\u3164\u034f\ufe0fC\u2800\uffa0", "A B C"),
+    ("A\ufff0B\ufffbC\U0001bca0D\U0001bca3E\U0001d159F\U0001d173G\u2028H\u2029I", "A B C D E F G H I"),
     ("\u0000N\u0000\u0000ame\u0000", "N ame"),
     ("a" * 64, "a" * 64),
     ("a" * 65, "a" * 64),
