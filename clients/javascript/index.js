@@ -1,4 +1,4 @@
-// JavaScript client of the Caller ID service, for Node.js 18 and newer. index.d.ts describes what it exports.
+// JavaScript client of the Caller ID service, for Node.js 18.17 and newer. index.d.ts describes what it exports.
 import { randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { STATUS_CODES } from "node:http";
@@ -75,11 +75,10 @@ export class Client {
     this.#totalTimeoutMs = totalTimeoutMs;
   }
 
-  async search(text, { idempotencyKey = randomUUID(), requestId, signal } = {}) {
+  async search(text, { idempotencyKey = randomUUID(), requestId, signal: signalOfProgram } = {}) {
+    const signal = signalOfProgram && derived(signalOfProgram);
     const deadline = performance.now() + this.#totalTimeoutMs;
     const number = digits(text);
-    // A program may have one signal for all its searches; each search removes its listeners.
-    if (signal instanceof AbortSignal) setMaxListeners(0, signal);
     // One key for all attempts: no attempt is charged twice.
     const request = this.#request(number, idempotencyKey, requestId);
     for (let attempt = 1, answers = 0; ; attempt++) {
@@ -150,6 +149,18 @@ export class Client {
     const ErrorClass = ERRORS[status] ?? ERRORS_OF_HUNDRED[Math.floor(status / 100)] ?? InvalidAnswer;
     throw new ErrorClass(detail, { status, requestId, retryAfter });
   }
+}
+
+const derivedSignals = new WeakMap();
+
+/** A signal that aborts with the program's, which any number of searches may share. Each removes its listeners. */
+function derived(signal) {
+  if (!derivedSignals.has(signal)) {
+    const own = AbortSignal.any([signal]);
+    setMaxListeners(0, own);
+    derivedSignals.set(signal, own);
+  }
+  return derivedSignals.get(signal);
 }
 
 function endpoint(baseUrl) {
