@@ -60,7 +60,7 @@ class FileLookup(models.Model):
     file_name = models.CharField(max_length=255)
     columns = models.JSONField(default=list)
     delimiter = models.CharField(max_length=1)
-    size = models.PositiveBigIntegerField(db_default=0, help_text="Bytes of its rows.")
+    size = models.BigIntegerField(db_default=0, help_text="Bytes of its rows.")
     created_at = models.DateTimeField(default=timezone.now)
     seen_at = models.DateTimeField(default=timezone.now, help_text="When its process was last known to run.")
     run = models.CharField(max_length=32, blank=True, help_text="Identifies its process.")
@@ -96,8 +96,9 @@ class FileLookupRow(models.Model):
     problem = models.CharField(max_length=200, blank=True)
     outcome = models.CharField(max_length=16, default="pending", help_text="One of number_file.OUTCOMES.")
     result = models.JSONField(default=dict, help_text="The number_file.Result of an answer.")
-    # Of the rows of earlier versions as many as many have.
-    size = models.PositiveIntegerField(db_default=1024, help_text="Bytes that it takes in the database, about.")
+    # Earlier versions did not record it: 1,024 bytes stand for their rows. No PositiveIntegerField, whose constraint
+    # PostgreSQL checks with a scan of the table, which nothing can read meanwhile.
+    size = models.IntegerField(db_default=1024, help_text="Bytes that it takes in the database, about.")
 
     class Meta:
         default_permissions = ()

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib.postgres.operations import AddConstraintNotValid, ValidateConstraint
 from django.db import migrations
-from django.db.models import NOT_PROVIDED
+from django.db.models import NOT_PROVIDED, PositiveBigIntegerField, PositiveIntegerField, PositiveSmallIntegerField
 
 from core.operations import AddIndexConcurrently
 
@@ -51,6 +51,8 @@ def _problem(operation: Any, migration: migrations.Migration, new_tables: set[st
 
 
 def _problem_of_field(field: Any) -> str:
+    if isinstance(field, PositiveBigIntegerField | PositiveIntegerField | PositiveSmallIntegerField):
+        return "checks every row under a lock: use IntegerField or BigIntegerField"
     if field.generated:
         return "rewrites the table"
     if field.remote_field is not None and field.db_constraint and not field.many_to_many:

@@ -48,6 +48,7 @@ def test_every_migration_of_ours_is_safe() -> None:
             migrations.AddField("creditentry", "by", models.ForeignKey("auth.User", models.PROTECT, null=True)),
             "db_constraint=False",
         ),
+        (migrations.AddField("creditentry", "size", models.PositiveIntegerField(db_default=0)), "use IntegerField"),
         (migrations.RenameField("creditentry", "amount", "credits"), "not known to be safe"),
         (migrations.RemoveField("creditentry", "reference"), "not known to be safe"),
         (migrations.AlterField("creditentry", "amount", models.BigIntegerField()), "not known to be safe"),

@@ -11,11 +11,11 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='filelookup',
             name='size',
-            field=models.PositiveBigIntegerField(db_default=0, help_text='Bytes of its rows.'),
+            field=models.BigIntegerField(db_default=0, help_text='Bytes of its rows.'),
         ),
         migrations.AddField(
             model_name='filelookuprow',
             name='size',
-            field=models.PositiveIntegerField(db_default=1024, help_text='Bytes that it takes in the database, about.'),
+            field=models.IntegerField(db_default=1024, help_text='Bytes that it takes in the database, about.'),
         ),
     ]
