@@ -34,8 +34,9 @@ def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | R
     contacts = _Contacts(number - 1)
     for line in chain([first.lstrip(base.BLANK)], lines, [None]):
         contacts.feed(None if line is None else _cleaned(line, encoding))
-        while contacts.found:
-            yield from base.contact_rows(contacts.found.pop(0), region)
+        found, contacts.found = contacts.found, []
+        for rows in found:
+            yield from base.contact_rows(rows, region)
 
 
 def _cleaned(line: str, encoding: str) -> str:
