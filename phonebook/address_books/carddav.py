@@ -29,8 +29,8 @@ MAX_MARKUP = 2_000_000
 #: Cards that one request asks for. They may have pictures.
 BATCH = 50
 
-#: So many cards in a row that cannot be read are a fault of the server.
-MAX_UNREADABLE = 50
+#: A run ends after so many cards that cannot be read: the server itself may have failed.
+MAX_UNREADABLE = 500
 
 NO_CARD = "the server did not return the card"
 UNREADABLE = "the card cannot be read"
@@ -64,17 +64,23 @@ def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
                 wanted.append(member.href)
         for hrefs in chunks(wanted, BATCH):
             client.cards(hrefs, changes)
+            if changes.unreadable >= MAX_UNREADABLE:
+                if not changes.cards:
+                    raise BookFailed(changes.not_returned[-1].rejected[0].detail)
+                break
         return changes
 
 
 class _Member:
-    """A response of a multistatus. `status`: of the whole resource, 200 unless the server says so."""
+    """A response of a multistatus. `status`: of the resource, or of what was not found or refused of it; 200 unless the
+    server says so."""
 
     def __init__(self, response: Element) -> None:
         self.href = (response.findtext(f"{_DAV}href") or "").strip()
         self.path = _path(self.href)
-        self.status = _status(response)
-        valid = (propstat for propstat in response.findall(f"{_DAV}propstat") if _status(propstat) == 200)
+        propstats = response.findall(f"{_DAV}propstat")
+        self.status = next((found for each in (response, *propstats) if (found := _status(each)) != 200), 200)
+        valid = (propstat for propstat in propstats if _status(propstat) == 200)
         self.properties = {each.tag: each for propstat in valid for each in propstat.findall(f"{_DAV}prop/*")}
 
     @property
@@ -94,7 +100,6 @@ class _Client:
     def __init__(self, book: Book, session: http.Session) -> None:
         self._book, self._session = book, session
         self._auth: tuple[bytes, bytes] | HTTPDigestAuth | None = book.credentials if book.user else None
-        self._unreadable_in_a_row = 0
 
     def members(self) -> dict[str, _Member]:
         """All cards by their keys. Raises BookFailed."""
@@ -123,18 +128,18 @@ class _Client:
             unread = Card(_path(hrefs[0]), rejected=[Rejected(0, UNREADABLE, detail=str(error))])
             changes.not_returned.append(unread)
             changes.unreadable += 1
-            self._unreadable_in_a_row += 1
-            if self._unreadable_in_a_row == MAX_UNREADABLE:
-                raise BookFailed(str(error)) from None
             return
-        self._unreadable_in_a_row = 0
         for href in hrefs:
             key = digest(_path(href))
             card, member = Card(_path(href)), returned.get(key)
             if member is None or not (text := member.text(f"{_CARDDAV}address-data")):
-                status = f"status {member.status}" if member and member.status != 200 else ""
-                card.rejected.append(Rejected(0, NO_CARD, detail=status))
+                status = member.status if member else 404
+                refused = status not in (200, 404)  # 404: deleted since it was listed
+                card.rejected.append(
+                    Rejected(0, NO_CARD, detail="" if status == 200 or not member else f"status {status}")
+                )
                 changes.not_returned.append(card)
+                changes.unreadable += refused
             else:
                 # Without an ETag it is transferred by each run that lists it.
                 etag = member.text(_ETAG)

@@ -1,6 +1,7 @@
 """What a CardDAV server may send instead of an address book, and how far it is trusted."""
 
 import base64
+import re
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -183,16 +184,46 @@ def test_server_whose_responses_are_all_invalid_has_failed(server: Upstream) -> 
         fetch(server)
 
 
-def test_server_that_fails_after_a_good_batch_has_failed(server: Upstream) -> None:
-    """It is asked for the 50 cards of one batch, together and in halves, and for no other."""
+def test_server_that_fails_after_a_good_batch_keeps_that(server: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked for the 50 cards of one more batch, together and in halves, and for no other."""
+    monkeypatch.setattr(carddav, "MAX_UNREADABLE", carddav.BATCH)
     names = [f"/book/{n}.vcf" for n in range(4 * carddav.BATCH)]
     listed = multistatus(BOOK, *(member(name, "1") for name in names))
     first = multistatus(*(member(name, "1", vcard("A", "+493023125555")) for name in names[: carddav.BATCH]))
     waiting = [raw(listed.encode(), 207), raw(first.encode(), 207)]
     server.behave_as(lambda conversation: (waiting.pop(0) if waiting else raw(b"", 500))(conversation))
-    with pytest.raises(BookFailed, match="the server answered 500"):
-        fetch(server)
+    changes = fetch(server)
+    assert (len(changes.cards), changes.unreadable) == (carddav.BATCH, carddav.BATCH)
     assert len(server.heads) == 2 + 2 * carddav.BATCH - 1
+
+
+def test_new_card_is_read_behind_many_damaged_ones(server: Upstream) -> None:
+    """They are asked for again by each run."""
+    names = [f"/book/{n}.vcf" for n in range(2 * carddav.BATCH)]
+    listed = multistatus(BOOK, *(member(name, "1") for name in names))
+    good = multistatus(member(names[-1], "1", vcard("A", "+493023125555")))
+
+    def behave(conversation: Conversation) -> bool:
+        if b"PROPFIND" in conversation.head:
+            return raw(listed.encode(), 207)(conversation)
+        is_good = re.findall("<href>(.*?)</href>", conversation.body.decode()) == names[-1:]
+        return raw(good.encode() if is_good else b"x", 207)(conversation)
+
+    server.behave_as(behave)
+    changes = fetch(server)
+    assert (len(changes.cards), changes.unreadable) == (1, len(names) - 1)
+
+
+@pytest.mark.parametrize(("status", "unreadable"), [("404 Not Found", 0), ("403 Forbidden", 1)])
+def test_card_that_the_server_refuses_is_reported(server: Upstream, status: str, unreadable: int) -> None:
+    data = '<C:address-data xmlns:C="urn:ietf:params:xml:ns:carddav"/>'
+    refused = f"<propstat><prop>{data}</prop><status>HTTP/1.1 {status}</status></propstat>"
+    listed = multistatus(BOOK, member("/book/a.vcf", "1")).encode()
+    answer = multistatus(f"<response><href>/book/a.vcf</href>{refused}</response>").encode()
+    server.behave_as(lambda conversation: raw(answer if b"REPORT" in conversation.head else listed, 207)(conversation))
+    changes = fetch(server)
+    assert (changes.cards, changes.unreadable) == ({}, unreadable)
+    assert changes.not_returned[0].rejected[0].detail == f"status {status[:3]}"
 
 
 @pytest.mark.parametrize("trusted", [True, False], ids=["right", "wrong"])
