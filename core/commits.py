@@ -37,12 +37,13 @@ class CommitsSuspended(OperationalError):
 class Attempt:
     """A search, or the commit of a page: what becomes of it tells whether commits complete."""
 
-    __slots__ = ("_commits", "_token", "has_committed", "permit")
+    __slots__ = ("_commits", "_token", "has_begun", "has_committed", "permit")
 
     def __init__(self, commits: "CommitBreaker", permit: object) -> None:
         self._commits = commits
         self.permit = permit
-        self.has_committed = False
+        #: Whether it has begun a commit, and completed one.
+        self.has_begun = self.has_committed = False
 
     def __enter__(self) -> None:
         self._token = _attempt.set(self)
@@ -63,8 +64,12 @@ class CommitBreaker:
         self._breaker = CircuitBreaker(self._log, clock, failures=FAILURES, open_s=OPEN_S, max_open_s=MAX_OPEN_S)
         self._clock = clock
         self._problem, self._failed_at = "", float("-inf")
-        #: Whether only a commit shows that they complete again: one was late, or the server said that they do not.
+        #: Whether only a commit shows that they complete again: one failed or was late, or the server said that they do
+        #: not. Otherwise only reads have failed, and any search that succeeds shows that they work: some services answer
+        #: free searches only.
         self._needs_commit = False
+        #: Whether the last problem is a late commit, or what the server said.
+        self._is_late = False
         #: Whether the server said that they do not complete, so that it says too when they do.
         self._was_observed = False
         #: The server's processes whose commit was late. They run on until it is complete.
@@ -93,6 +98,12 @@ class CommitBreaker:
         if self._breaker.refuses if attempt is None else not self._breaker.is_current(attempt.permit):
             raise CommitsSuspended(self._problem)
 
+    def begin(self) -> None:
+        """As `require`, right before a commit of the attempt in progress."""
+        self.require()
+        if attempt := _attempt.get():
+            attempt.has_begun = True
+
     def attempt(self) -> Attempt:
         """To be entered. Raises CommitsSuspended."""
         permit = self._breaker.admit()
@@ -114,7 +125,7 @@ class CommitBreaker:
         if process is not None:
             self.late_processes += (process,)
         self._late_at = self._clock()
-        self._problem, self._needs_commit = LATE_COMMIT, True
+        self._problem, self._needs_commit, self._is_late = LATE_COMMIT, True, True
         attempt = _attempt.get()
         if attempt and self._breaker.is_current(attempt.permit):
             self._breaker.failed(attempt.permit, open_now=True)
@@ -124,27 +135,27 @@ class CommitBreaker:
     def observed(self, problem: str | None) -> None:
         """What the server says: one sentence about why commits do not complete, or None."""
         if problem:
-            self._problem, self._needs_commit, self._was_observed = problem, True, True
+            self._problem = problem
+            self._needs_commit = self._is_late = self._was_observed = True
             self._breaker.open()
         elif self._was_observed:
             self._resume()
 
     def end(self, attempt: Attempt, error: BaseException | None) -> None:
         """The attempt has ended, by `error` if there is one."""
-        if error is None and attempt.has_committed:
+        if error is None and (attempt.has_committed or not self._needs_commit):
             self._breaker.succeeded(attempt.permit)
-        elif error is None and not self._needs_commit:
-            self._breaker.responded(attempt.permit)
         elif error is None or isinstance(error, CommitsSuspended) or not database_errors.concerns_all_searches(error):
             self._breaker.dismissed(attempt.permit)
         else:
-            if not self._needs_commit:
+            if not self._is_late:
                 self._problem = database_errors.explain(error, DATABASE_FAILURES)
                 self._failed_at = self._clock()
+            self._needs_commit |= attempt.has_begun
             self._breaker.failed(attempt.permit)
 
     def _resume(self) -> None:
-        self._needs_commit = self._was_observed = False
+        self._needs_commit = self._is_late = self._was_observed = False
         self.late_processes = ()
         self._breaker.close()
 

@@ -102,7 +102,7 @@ async def acommit_one(statement: str, parameters: Sequence[Any] = ()) -> Any:
             rows: Sequence[Any] = await acommit_with_connection(partial(fetch, statement, parameters))
         else:
             try:
-                rows = await pool.fetch(statement, parameters, before=process_commits.require)
+                rows = await pool.fetch(statement, parameters, before=process_commits.begin)
             except TimedOut as error:
                 process_commits.late(error.process)
                 raise
@@ -113,7 +113,7 @@ async def acommit_one(statement: str, parameters: Sequence[Any] = ()) -> Any:
 async def acommit_with_connection(function: Callable[[], T]) -> T:
     """The result of `function`, which commits durably on Django's connection. On SQLite it waits for the write lock
     until the search has to end. Raises core.commits.CommitsSuspended too."""
-    commits.process_commits.require()
+    commits.process_commits.begin()
     end = deadline.get()
 
     def run() -> T:

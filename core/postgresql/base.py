@@ -118,6 +118,7 @@ def _committed(function: Callable[[], RV]) -> RV:
     """The result of `function`, which commits what a page has written. Raises CommitsSuspended: one at a time tries."""
     process_commits = commits.process_commits
     with process_commits.attempt():
+        process_commits.begin()
         try:
             result = function()
         except OperationalError as error:

@@ -27,22 +27,28 @@ def commits(clock: Clock) -> CommitBreaker:
 def search(commits: CommitBreaker, error: Exception | None = None) -> None:
     """One search, which raises `error` after its commit has begun."""
     with commits.attempt():
-        commits.require()
+        commits.begin()
         if error:
             raise error
         commits.committed()
 
 
-def read_only_search(commits: CommitBreaker) -> None:
-    """Such as of a test token."""
+def read_only_search(commits: CommitBreaker, error: Exception | None = None) -> None:
+    """Such as of a test token, or one whose token cannot be read."""
     with commits.attempt():
-        pass
+        if error:
+            raise error
 
 
 def fail(commits: CommitBreaker, error: Exception, times: int = 1) -> None:
     for _ in range(times):
         with pytest.raises(type(error)):
             search(commits, error)
+
+
+def fail_to_read(commits: CommitBreaker) -> None:
+    with pytest.raises(NotSent):
+        read_only_search(commits, NotSent())
 
 
 def is_late(commits: CommitBreaker, process: int | None = 4711) -> None:
@@ -120,11 +126,35 @@ def test_trial_that_commits_nothing_is_none_after_a_late_commit(commits: CommitB
     assert not commits.are_suspended
 
 
-def test_search_that_commits_nothing_ends_failures(commits: CommitBreaker, clock: Clock) -> None:
-    fail(commits, NotSent(), 3)
+def test_search_that_commits_nothing_ends_failed_reads_only(commits: CommitBreaker, clock: Clock) -> None:
+    """Or commits on a full disk would be resumed by each search of a test token, and suspended again."""
+    for _ in range(3):
+        assert not commits.are_suspended
+        fail_to_read(commits)
     clock.now += OPEN_S
     read_only_search(commits)
     assert not commits.are_suspended
+    fail(commits, NotSent(), 3)
+    clock.now += OPEN_S
+    read_only_search(commits)
+    assert commits.are_suspended
+    search(commits)
+    assert not commits.are_suspended
+
+
+def test_failed_reads_in_a_row_have_no_success_between(commits: CommitBreaker) -> None:
+    for _ in range(3):
+        fail_to_read(commits)
+        read_only_search(commits)
+    assert not commits.are_suspended
+
+
+def test_failed_trial_is_reported_again(commits: CommitBreaker, clock: Clock) -> None:
+    fail(commits, NotSent(), 3)
+    clock.now += REPORTED_S
+    assert commits.problem() is None
+    fail(commits, NotSent())
+    assert commits.problem() == DATABASE_FAILURES
 
 
 def test_first_commit_of_a_trial_resumes_them(commits: CommitBreaker, clock: Clock) -> None:
