@@ -163,7 +163,6 @@ class CommitBreaker:
         if event == "breaker_opened":
             log.error("commits are suspended, searches are refused: %s", self._problem)
         else:
-            self._needs_commit = False
             log.warning("commits complete again")
 
 
