@@ -17,58 +17,39 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def _names(text: str) -> frozenset[str]:
+    return frozenset(name.strip() for name in text.split(","))
+
+
 # --- Whole names, as words with single spaces ------------------------------------------------------------------------
 
 _PREFIX = ("title", "prefix", "name prefix", "anrede", "titre", "tratamiento", "título", "titolo", "titel", "tytuł")
-_FIRST = (
-    *("first name", "first", "firstname", "given name", "givenname", "forename", "vorname", "prénom", "nombre", "nome"),
-    *(
-        "voornaam",
-        "primeiro nome",
-        "imię",
-        "förnamn",
-        "fornavn",
-        "etunimi",
-        "jméno",
-        "křestní jméno",
-        "utónév",
-        "имя",
-        "名",
-    ),
-)
-_MIDDLE = (
-    *("middle name", "middle", "middlename", "additional name", "weitere vornamen", "deuxième prénom", "drugie imię"),
-    *("segundo nombre", "secondo nome", "tweede voornaam", "middelste naam", "segundo nome", "nome do meio"),
-    *("mellannamn", "mellemnavn", "mellomnavn", "отчество"),
-)
-_LAST = (
-    *("last name", "last", "lastname", "family name", "familyname", "surname", "nachname", "familienname", "nom"),
-    *("nom de famille", "apellido", "apellidos", "cognome", "achternaam", "sobrenome", "último nome", "nazwisko"),
-    *("efternamn", "efternavn", "etternavn", "sukunimi", "příjmení", "vezetéknév", "фамилия", "姓"),
-)
+_FIRST = _names("""
+first name, first, firstname, given name, givenname, forename, vorname, prénom, nombre, nome, voornaam, primeiro nome,
+imię, förnamn, fornavn, etunimi, jméno, křestní jméno, utónév, имя, 名
+""")
+_MIDDLE = _names("""
+middle name, middle, middlename, additional name, weitere vornamen, deuxième prénom, drugie imię, segundo nombre,
+secondo nome, tweede voornaam, middelste naam, segundo nome, nome do meio, mellannamn, mellemnavn, mellomnavn,
+отчество
+""")
+_LAST = _names("""
+last name, last, lastname, family name, familyname, surname, nachname, familienname, nom, nom de famille, apellido,
+apellidos, cognome, achternaam, sobrenome, último nome, nazwisko, efternamn, efternavn, etternavn, sukunimi, příjmení,
+vezetéknév, фамилия, 姓
+""")
 _SUFFIX = ("suffix", "name suffix", "suffixe", "sufijo", "suffisso", "achtervoegsel", "sufixo", "sufiks")
-_WHOLE = (
-    *("display name", "displayname", "full name", "fullname", "name", "contact name", "caller name", "contact"),
-    *("anzeigename", "vollständiger name", "kontakt", "nom à afficher", "nom complet", "nombre en pantalla"),
-    *("nombre completo", "nome visualizzato", "nome completo", "weergavenaam", "schermnaam", "mostrar nome"),
-    *("nome de exibição", "visningsnamn", "visningsnavn", "nazwa wyświetlana", "imię i nazwisko", "file as"),
-)
-_COMPANY = (
-    *("company", "company name", "organization", "organisation", "organization name", "firma", "unternehmen"),
-    *("société", "entreprise", "empresa", "compañía", "organización", "società", "azienda", "organizzazione"),
-    *(
-        "bedrijf",
-        "organisatie",
-        "organização",
-        "företag",
-        "virksomhed",
-        "společnost",
-        "cég",
-        "yritys",
-        "организация",
-        "会社名",
-    ),
-)
+_WHOLE = _names("""
+display name, displayname, full name, fullname, name, contact name, caller name, contact, anzeigename,
+vollständiger name, kontakt, nom à afficher, nom complet, nombre en pantalla, nombre completo, nome visualizzato,
+nome completo, weergavenaam, schermnaam, mostrar nome, nome de exibição, visningsnamn, visningsnavn,
+nazwa wyświetlana, imię i nazwisko, file as
+""")
+_COMPANY = _names("""
+company, company name, organization, organisation, organization name, firma, unternehmen, société, entreprise,
+empresa, compañía, organización, società, azienda, organizzazione, bedrijf, organisatie, organização, företag,
+virksomhed, společnost, cég, yritys, организация, 会社名
+""")
 _NICKNAME = ("nickname", "nick name", "spitzname", "surnom", "apodo", "soprannome", "bijnaam", "apelido", "przydomek")
 #: Of Yahoo and Apple, beside columns that name a telephone.
 _PHONES_ALONE = ("home", "work", "main")
@@ -83,9 +64,7 @@ _PHONE = _MOBILE | _words(
     "tel tél fone rufnummer festnetz fax faxnummer telefax télécopie faks pager callback rückmeldung isdn phones"
 )
 #: Words with one of these are telephones too: Autotelefon, Telefonnummer.
-_PHONE_PARTS = (
-    *("phone", "telefon", "téléphone", "teléfono", "telefoon", "telefone", "puhelin", "телефон", "電話", "电话"),
-)
+_PHONE_PARTS = _words("phone telefon téléphone teléfono telefoon telefone puhelin телефон 電話 电话")
 #: Another person's number, and what is no number of a telephone.
 _NOT_PHONE = _words(
     "assistant assistants assistent assistentin assistente asistente ayudante asystenta type typ tipo label extension "
