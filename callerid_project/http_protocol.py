@@ -194,8 +194,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _require_http_1(self) -> None:
         """Refuse what the parser accepts and RFC 9112 does not: other versions (section 2.3), another number of Host
-        fields than one (3.2), a transfer coding in HTTP/1.0 (6.1), and lengths of thousands of zeros, as `int` does.
-        The host of a whole URL replaces Host (3.2.2), and HTTP/1.0 has no `Expect` (RFC 9110, section 10.1.1)."""
+        fields than one (3.2) and a transfer coding in HTTP/1.0 (6.1). Refuse a Content-Length of more than
+        MAX_LENGTH_DIGITS digits too: its zeros may be thousands, and `int` raises ValueError above 4,300 digits. The
+        host of a whole URL replaces Host (3.2.2), and HTTP/1.0 has no `Expect` (RFC 9110, section 10.1.1)."""
         version, names = self.parser.get_http_version(), [name for name, _ in self.headers]
         if any(name == b"content-length" and len(value) > MAX_LENGTH_DIGITS for name, value in self.headers):
             self._refuse(*MALFORMED)

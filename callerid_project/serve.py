@@ -22,7 +22,8 @@ from core.amounts import whole_number
 ACCEPTED_EACH_TURN = 8
 #: Linux ends a connection whose peer has acknowledged nothing for so long: it has gone, or does not read.
 UNREAD_TIMEOUT_S = 15
-#: What Linux accepts of a response before the network does. By default that is up to 4 MB (`tcp_wmem`) of a connection.
+#: Bytes of a connection that Linux takes from the process before it has sent them. Without this limit it takes up to
+#: 4 MB (`tcp_wmem`), so that many connections that do not read their responses use much memory.
 MAX_UNSENT_BYTES = 256 * 1024
 
 

@@ -96,8 +96,8 @@ class FileLookupRow(models.Model):
     problem = models.CharField(max_length=200, blank=True)
     outcome = models.CharField(max_length=16, default="pending", help_text="One of number_file.OUTCOMES.")
     result = models.JSONField(default=dict, help_text="The number_file.Result of an answer.")
-    # Earlier versions did not record it: 1,024 bytes stand for their rows. No PositiveIntegerField, whose constraint
-    # PostgreSQL checks with a scan of the table, which nothing can read meanwhile.
+    # Rows of earlier versions count as 1,024 bytes, because those did not record the size. No PositiveIntegerField: to
+    # add its constraint, PostgreSQL reads the whole table, which nothing else can use meanwhile.
     size = models.IntegerField(db_default=1024, help_text="Bytes that it takes in the database, about.")
 
     class Meta:

@@ -103,7 +103,7 @@ def _cost(lookup: FileLookup) -> str:
 
 
 def _charged(lookup: FileLookup, *, is_linked: bool = False) -> str:
-    """`is_linked`: the request id links the ledger."""
+    """`is_linked`: the request id links to the ledger."""
     request_id: str = format_html('<span class="whitespace-nowrap">{}</span>', lookup.request_id)
     if is_linked:
         query = urlencode({"request_id": lookup.request_id, "since": f"{lookup.created_at:%Y-%m-%d}"})
