@@ -64,9 +64,9 @@ class CommitBreaker:
         self._breaker = CircuitBreaker(self._log, clock, failures=FAILURES, open_s=OPEN_S, max_open_s=MAX_OPEN_S)
         self._clock = clock
         self._problem, self._failed_at = "", float("-inf")
-        #: Whether only a commit shows that they complete again: one failed or was late, or the server said that they do
-        #: not. Otherwise only reads have failed, and any search that succeeds shows that they work: some services answer
-        #: free searches only.
+        #: Whether only a commit shows that they complete again: one failed or was late, or the server said that they
+        #: do not. Otherwise only reads have failed, and any search that succeeds shows that they work: some services
+        #: answer free searches only.
         self._needs_commit = False
         #: Whether the last problem is a late commit, or what the server said.
         self._is_late = False

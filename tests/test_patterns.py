@@ -68,6 +68,7 @@ WORST = {
     "core.redis_sentinel._HOST": "a",
     "core.redis_sentinel._URL": "sentinel://a@",
     "core.webhooks: \\s": "a",
+    "phonebook.directory._NUMBER": "2",
     "phonebook.address_books.carddav._STATUS": "HTTP/",
     "phonebook.address_books.books._ATTRIBUTE": "a-",
     "phonebook.admin.base._NAMED": ">1",

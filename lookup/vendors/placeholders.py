@@ -6,6 +6,7 @@ and carriers' help pages (vbuzzer.com, sipnex.ca, messageproviderlookup.com) nam
 
 import html
 import re
+import unicodedata
 from itertools import product
 from pathlib import Path
 
@@ -15,7 +16,19 @@ _WIRELESS = ("wireless", "cell", "cellular", "mobile", "cell phone", "cellphone"
 _HIDDEN = ("private", "anonymous", "restricted", "blocked", "withheld", "unlisted", "unpublished", "non published")
 _UNKNOWN = ("unknown", "unavailable", "unavail", "not available", "no", "toll free", "tollfree", "out of area", "voip")
 _KINDS = (*_WIRELESS, *_HIDDEN, *_UNKNOWN, "international", "long distance", "incoming", "landline")
-_THINGS = ("call", "caller", "name", "number", "id", "user", "customer", "subscriber", "phone")
+_THINGS = (
+    "call",
+    "caller",
+    "name",
+    "number",
+    "id",
+    "user",
+    "customer",
+    "subscriber",
+    "phone",
+    "caller id",
+    "caller name",
+)
 # Of the North American numbering plan: `MICHIGAN CALL`.
 _STATES = """
 Alabama, Alaska, Alberta, Arizona, Arkansas, British Columbia, California, Colorado, Connecticut, Delaware,
@@ -31,9 +44,10 @@ none, null, nil, undefined, undetermined, unassigned, unknown, unavailable, unav
 not provided, no data, no record, no match, no result
 """
 _NO_NAME = """
-no cnam, no cnam found, no name found, cnam unavailable, cnam not available, id unavailable, name unavailable,
-name unavail, name unknown, name not available, name withheld, number withheld, caller, caller unknown,
-caller id unavailable, caller name unavailable, caller name not available, toll free service
+no cnam, no cnam found, no cnam available, no name found, no name available, no data found, name not found,
+cnam not found, unknown unknown, pay phone, payphone, cnam unavailable, cnam not available, id unavailable,
+name unavailable, name unavail, name unknown, name not available, name withheld, number withheld, caller,
+caller unknown, caller id unavailable, caller name unavailable, caller name not available, toll free service
 """
 
 
@@ -49,6 +63,8 @@ _WORDS = {
     *(f"{kind} {thing}" for kind, thing in product(_KINDS, _THINGS)),
     *(f"{state} call" for state in _listed(_STATES)),
 }
+# A caller name has 15 characters, and some databases have one less.
+_WORDS |= {words[:length].rstrip() for words in _WORDS for length in (14, 15) if len(words) > length}
 # With a slash, because N A may be initials.
 _NOT_APPLICABLE = "n/a"
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
@@ -57,10 +73,11 @@ _NUMBER = re.compile(r"(?:tel:|sip:|[^\W\d_]\s?)?(?:[^\w]*\d){7,}[^\w]*")
 #: Cities with their states, by libphonenumber's geodata: `rockingham nc`. A test says how to write it.
 PLACES = Path(__file__).with_name("places.txt")
 _PLACES = frozenset(PLACES.read_text(encoding="utf-8").split("\n"))
-# A caller name has 15 characters, the last two for the state.
+# Of 15 characters, the last two are for the state.
 _CUT_PLACES = frozenset(
     f"{place[:-3][:n].rstrip()}{place[-2:]}" for place in _PLACES for n in (12, 13) if len(place) > 14
 )
+_STATE_CODES = frozenset(place[-2:] for place in _PLACES)
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 
@@ -76,11 +93,21 @@ def cleaned(value: str, *, is_name: bool = True, is_cnam: bool = False) -> str:
 
 
 def _is_placeholder(text: str, *, is_name: bool, is_cnam: bool) -> bool:
-    folded = text.casefold()
+    folded = unicodedata.normalize("NFKC", text).casefold()
     words = _BETWEEN_WORDS.sub(" ", folded).strip()
     return (
         words in (_WORDS if is_name else _NOTHING_WORDS)
         or folded.strip("()[]<>*-. ") == _NOT_APPLICABLE
-        or (is_name and is_cnam and (words in _PLACES or f"{words[:-2].rstrip()}{words[-2:]}" in _CUT_PLACES))
+        or (is_name and is_cnam and _has_state(words))
         or _NUMBER.fullmatch(folded) is not None
+    )
+
+
+def _has_state(words: str) -> bool:
+    """Whether a state ends it, after nothing but a city, or a placeholder of several words: `cell phone wa`."""
+    before, _, state = words.rpartition(" ")
+    return (
+        words in _PLACES
+        or f"{words[:-2].rstrip()}{words[-2:]}" in _CUT_PLACES
+        or (" " in before and before in _WORDS and state in _STATE_CODES)
     )
