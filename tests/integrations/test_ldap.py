@@ -20,6 +20,7 @@ from django.db import OperationalError
 
 from callerid_project.environment import Environment
 from core import loop
+from core.text import storable
 from phonebook import directory, paid_search, rules, slapd_socket
 from phonebook.models import Contact
 from phonebook.slapd_socket import USER
@@ -204,7 +205,7 @@ def test_filter_is_no_injection(search: Callable[..., list[str]]) -> None:
 
 @pytest.mark.django_db
 def test_names_are_cleaned_and_stay_one_value(search: Callable[..., list[str]]) -> None:
-    hostile = [(name, shown) for name, shown in NAMES if shown and len(name) <= 200] + [
+    hostile = [(name, shown) for name, shown in NAMES if shown and storable(name) == name and len(name) <= 200] + [
         ("x\ndn: uid=1,dc=callerid", "x dn: uid=1,dc=callerid"),
         (" x", "x"),
         (":: eA==", ":: eA=="),
