@@ -290,7 +290,7 @@ def test_a_silent_server_is_given_up_in_time(database: Database) -> None:
         assert database.with_pool(work, max_wait_s=0.3, port=silent.getsockname()[1]) < 10
 
 
-def test_deadline_that_ends_a_connect_is_no_failure_of_the_server(database: Database) -> None:
+def test_deadline_that_ends_a_connect_is_no_server_failure(database: Database) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
 
         async def work(pool: Pool) -> list[bool]:
