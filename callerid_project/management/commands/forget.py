@@ -15,11 +15,10 @@ class Command(JSONCommand):
         "Erase phone numbers: delete their contacts, also those from address books, complaints, rules and what is kept "
         "to undo imports, invalidate vendors' cached answers, and remove the numbers from the ledger, from answers "
         "stored for replay and from the console's history; who did what, and what was paid, stays. Numbers have their "
-        "country code, in any spelling. Nothing is erased unless all of them "
-        "are valid. Safe while serving, and can be repeated. "
-        "It does not reach: backups; logs (numbers are masked there); what vendors know; answers already sent; a "
-        "search or an import under way, after which it can be repeated; notes, names and reasons that operators typed "
-        "elsewhere. Without --block a later import may add a number again."
+        "country code, in any spelling. Nothing is erased unless all of them are valid. Safe while serving, and can be "
+        "repeated. It does not reach: backups; logs (numbers are masked there); what vendors know; answers already "
+        "sent; a search or an import under way, after which it can be repeated; notes, names and reasons that "
+        "operators typed elsewhere. Without --block a later import may add a number again."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -76,10 +75,9 @@ def _read(texts: list[str]) -> list[str]:
     for position, text in enumerate(texts, start=1):
         try:
             read.append(numbers.parse_typed(text))
+            # The API takes digits as they are, and may have stored them.
             digits = numbers.without_separators(text).removeprefix("+")
-            if digits not in read and numbers.is_number(
-                digits
-            ):  # the API takes them as they are, and may have stored them
+            if digits not in read and numbers.is_number(digits):
                 read.append(digits)
         except numbers.InvalidNumber as error:
             raise CommandError(f"argument {position}: invalid phone number ({error}). Nothing was changed.") from None
