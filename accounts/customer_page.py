@@ -3,8 +3,7 @@
 None of them has a number, note, reason or price.
 """
 
-import calendar
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from csp.decorators import csp_replace
@@ -25,9 +24,9 @@ from accounts.admin import ledger_export
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import ApiToken, CreditEntry, Customer
 from accounts.newest import newest
-from core import pages, throttling
+from core import pages, periods, throttling
 from core.numbers import EXAMPLE_NUMBER
-from core.periods import iso
+from core.periods import CalendarPeriod, iso
 
 NEWEST_CHARGES = 20
 #: How many tokens are listed, those that can be used first.
@@ -123,37 +122,27 @@ class CustomerFigures(CustomerLinkView):
 
 
 class CustomerLedger(CustomerLinkView):
-    """The ledger entries of a month (UTC), by default the current one, as CSV, newest first."""
+    """The ledger entries of a month or quarter (UTC), by default the current month, as CSV, newest first."""
 
     http_method_names = ["get"]
 
     def respond(self, request: Request, customer: Customer, link: str) -> HttpResponseBase:
-        month = _month(request.query_params.get("month", ""))
-        last = month.replace(day=calendar.monthrange(month.year, month.month)[1])
-        form = LedgerForm({"customer": customer.pk, "since": month.isoformat(), "until": last.isoformat()})
+        key = request.query_params.get("month") or request.query_params.get("quarter")
+        period = CalendarPeriod.parse(key) if key else CalendarPeriod.of(timezone.now())
+        if period is None:
+            raise ParseError("Enter a month as YYYY-MM, or a quarter as YYYY-Q1.")
+        form = LedgerForm({"customer": customer.pk, "period": period.key})
         return StreamingHttpResponse(
             ledger_export.as_csv(form, LEDGER_COLUMNS),
             content_type="text/csv; charset=utf-8",
-            headers={"Content-Disposition": f'attachment; filename="ledger-{month.isoformat()[:7]}.csv"'},
+            headers={"Content-Disposition": f'attachment; filename="ledger-{period.key}.csv"'},
         )
 
 
-def _month(text: str) -> date:
-    """The first day of the month, or of the current one for an empty text. Raises ParseError."""
-    if not text:
-        return timezone.now().date().replace(day=1)
-    try:
-        return datetime.strptime(text, "%Y-%m").date()  # noqa: DTZ007
-    except ValueError:
-        raise ParseError("Enter a month as YYYY-MM.") from None
-
-
-def _months(rows: list[ApiToken], now: datetime) -> list[str]:
-    """The months since the first of these tokens was issued, newest first, at most MONTHS of them."""
-    if not rows:
-        return []
-    first, last = (at.year * 12 + at.month - 1 for at in (min(token.created_at for token in rows), now))
-    return [f"{n // 12:04}-{n % 12 + 1:02}" for n in range(last, max(first, last - MONTHS + 1) - 1, -1)]
+def _calendars(rows: list[ApiToken], now: datetime) -> list[tuple[str, list[CalendarPeriod]]]:
+    """The months, at most MONTHS of them, and quarters since the first of these tokens was issued, newest first."""
+    oldest = CalendarPeriod.of(now).since - timedelta(days=30 * (MONTHS - 1))
+    return periods.calendars(max(oldest, min(token.created_at for token in rows)), now) if rows else []
 
 
 def _owned(customer: Customer, now: datetime) -> list[ApiToken]:
@@ -195,7 +184,7 @@ def _overview(customer: Customer) -> dict[str, Any]:
         "days": _bars(days),
         "searches": sum(days.values()),
         "most_a_day": max(days.values()),
-        "months": _months(rows, now),
+        "calendars": _calendars(rows, now),
         "chart_height": CHART_HEIGHT,
         "chart_width": request_statistics.DAYS * BAR_STEP,
         "number": EXAMPLE_NUMBER,

@@ -26,7 +26,7 @@ from console import status_page
 from core import periods
 from core.admin import require
 from core.db import statement_timeout
-from core.periods import CalendarMonth, Period
+from core.periods import CalendarPeriod, Period
 from monitoring import alert_list, source_report
 from monitoring.admin.incidents import checked, related_pages
 from monitoring.health import checks
@@ -62,7 +62,7 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         spent = sales.net_spent(figures["spent"], refunded=figures["refunded"], lost=figures["lost"])
         blocks["money"] = {
             **_money(sales.sales(since, until=until), spent, cost),
-            "last_month": CalendarMonth.of(now).previous,
+            "last_month": CalendarPeriod.of(now).previous,
         }
     if can_view_tokens:
         blocks["tokens"] = {"outstanding": _outstanding(now)}

@@ -1,9 +1,11 @@
-"""The page of revenue: what each customer brought in a calendar month and what its searches cost, with an export."""
+"""The page of revenue: what each customer brought in a calendar month or quarter and what its searches cost, with an
+export."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from operator import attrgetter
 from threading import Lock
@@ -21,11 +23,11 @@ from django.utils import timezone
 from accounts import monthly
 from accounts.admin import ledger_export
 from accounts.models import CreditEntry, Customer
-from accounts.monthly import CustomerMonth
+from accounts.monthly import CustomerSums
 from core import history, periods
 from core.admin import require
 from core.csv_cells import in_parts
-from core.periods import CalendarMonth
+from core.periods import CalendarPeriod
 from core.retention import KEPT_DAYS, oldest_kept
 from core.sorting import none_last
 from monitoring import source_report
@@ -74,7 +76,7 @@ def view(request: HttpRequest) -> HttpResponse:
     """A POST exports the table, because that writes the history."""
     require(request.user.has_perms([VIEW, EXPORT] if request.method == "POST" else [VIEW]))
     now = timezone.now()
-    month, sees_cost = periods.month_from_query(request.GET, now), request.user.has_perm(VIEW_COST)
+    month, sees_cost = periods.calendar_from_query(request.GET, now), request.user.has_perm(VIEW_COST)
     # `prune` may have deleted the statistics of the first days.
     has_cost = sees_cost and month.since >= oldest_kept()
     columns = {name: title for name, title in COLUMNS.items() if sees_cost or name not in _OF_COST}
@@ -85,7 +87,9 @@ def view(request: HttpRequest) -> HttpResponse:
         "title": "Revenue",
         "month": month,
         "months": [month.previous, month, *([month.next] if month.until <= now else [])],
-        "current": CalendarMonth.of(now),
+        "current": CalendarPeriod.of(now, month.length),
+        "calendars": periods.calendars(_first_entry_at(now), now),
+        "unit": month.unit,
         "is_complete": month.until <= now,
         "headings": _headings(columns, order),
         "sort": order,
@@ -110,13 +114,20 @@ def view(request: HttpRequest) -> HttpResponse:
     return TemplateResponse(request, "admin/revenue.html", {**admin.site.each_context(request), **context})
 
 
+def _first_entry_at(now: datetime) -> datetime:
+    """Now if there is none, or the query times out."""
+    with suppress(OperationalError):
+        return CreditEntry.objects.order_by("created_at").values_list("created_at", flat=True).first() or now
+    return now
+
+
 #: The dashboard's figure, which takes seconds with millions of entries, and changes only if somebody moves a token or
 #: changes a price.
 earned_cache: TTLCache[Any, tuple[Decimal, bool]] = TTLCache(maxsize=1, ttl=600)
 
 
 @cached(earned_cache, lock=Lock())
-def _earned(month: CalendarMonth) -> tuple[Decimal, bool]:
+def _earned(month: CalendarPeriod) -> tuple[Decimal, bool]:
     """The revenue of a complete month, up to ten minutes old, and whether it lacks credits without a price."""
     months = monthly.by_customer(month).values()
     total = sum((each.revenue or Decimal(0) for each in months), Decimal("0.00"))
@@ -128,11 +139,11 @@ def last_month(request: HttpRequest) -> HttpResponse:
     require(request.user.has_perm(VIEW))
     context: dict[str, Any] = {"total": None, "currency": settings.CURRENCY}
     with suppress(OperationalError):
-        context["total"], context["is_incomplete"] = _earned(CalendarMonth.of(timezone.now()).previous)
+        context["total"], context["is_incomplete"] = _earned(CalendarPeriod.of(timezone.now()).previous)
     return TemplateResponse(request, "admin/last_month.html", context)
 
 
-def _rows(month: CalendarMonth, *, has_cost: bool) -> tuple[list[Row], int, Decimal]:
+def _rows(month: CalendarPeriod, *, has_cost: bool) -> tuple[list[Row], int, Decimal]:
     """A row for each customer, how many calls have no price, and the cost of calls without a token, which the last row
     has. The costs are those of the sources' report."""
     months, report = monthly.by_customer(month), None
@@ -147,7 +158,7 @@ def _rows(month: CalendarMonth, *, has_cost: bool) -> tuple[list[Row], int, Deci
     names = dict(Customer.objects.filter(pk__in=owners).values_list("pk", "name"))
     rows = []
     for key in keys:
-        figures = months.get(key, CustomerMonth())
+        figures = months.get(key, CustomerSums())
         name = "Tokens without a customer" if key is None else names.get(key, f"Customer #{key}")
         cost = costs[key] if is_known else None
         rows.append(Row(name, key, _exact(figures.sales), figures.spent, figures.revenue, cost))
@@ -190,7 +201,7 @@ def _headings(columns: dict[str, str], order: str) -> list[dict[str, str]]:
     return headings
 
 
-def _export(request: HttpRequest, month: CalendarMonth, columns: Iterable[str], rows: list[Row]) -> HttpResponse:
+def _export(request: HttpRequest, month: CalendarPeriod, columns: Iterable[str], rows: list[Row]) -> HttpResponse:
     file_name = f"revenue-{month.key}.csv"
     history.record(
         user=cast(User, request.user),
@@ -199,7 +210,7 @@ def _export(request: HttpRequest, month: CalendarMonth, columns: Iterable[str], 
         name="export",
         message=f"Exported {file_name}.",
     )
-    lines: list[tuple[Any, ...]] = [("month", "currency", "customer_id", *columns)]
+    lines: list[tuple[Any, ...]] = [(month.unit, "currency", "customer_id", *columns)]
     for row in rows:
         figures = (ledger_export.cell(getattr(row, name)) for name in columns)
         lines.append((month.key, settings.CURRENCY, ledger_export.cell(row.customer_id), *figures))

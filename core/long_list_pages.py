@@ -10,6 +10,7 @@ from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils import timezone
 from django.utils.http import urlencode
 
 from core import periods
@@ -19,7 +20,8 @@ from core.admin import (
     Selected,
     require,
 )
-from core.long_lists import CHOSEN_PERIOD, EVER, PERIOD, ListForm, Page, Position
+from core.long_lists import CALENDAR, CHOSEN_PERIOD, EVER, PERIOD, ListForm, Page, Position
+from core.periods import CalendarPeriod
 
 BEFORE_VAR = "before"
 
@@ -76,7 +78,7 @@ class LongChangeList(ChangeList):
 
     # --- For the templates ----------------------------------------------------------------------------------------
 
-    choose_period = CHOSEN_PERIOD
+    choose_period, calendar = CHOSEN_PERIOD, CALENDAR
 
     def _url(self, **changes: Any) -> str:
         """This list with other parameters; None: without one."""
@@ -126,8 +128,9 @@ class LongChangeList(ChangeList):
         if self.form.has_default_period:
             return Selected("The whole time" if self.form.is_specific else "The last 24 hours", self.ever_url)
         data, zone, period = self.form.cleaned_data, self.form.tzinfo, self.form.chosen_period
-        if period and not period.is_over:
-            return Selected(f"The last {period.title}", self._url(**_NO_PERIOD))
+        if period and (period.calendar or not period.is_over):
+            title = f"{period.title}, UTC" if period.calendar else f"The last {period.title}"
+            return Selected(title, self._url(**_NO_PERIOD))
         since, until = (
             f"{data[name].astimezone(zone):%Y-%m-%d %H:%M}" if data[name] else "" for name in ("since", "until")
         )
@@ -140,6 +143,12 @@ class LongChangeList(ChangeList):
         is_default = self.form.has_default_period and not self.form.is_specific
         now = PERIOD if is_default else self.form.chosen_period
         return [(period.title, period.key, period is now) for period in periods.LISTED]
+
+    @property
+    def calendars(self) -> list[tuple[str, list[CalendarPeriod]]]:
+        """The months and quarters of all rows."""
+        rows = self.root_queryset.model._default_manager.all()
+        return periods.calendars(self.form.first_row_at(rows), timezone.now())
 
 
 _NO_PERIOD = dict.fromkeys(("since", "until", "period"))

@@ -25,8 +25,9 @@ from core.ranges import LAST, in_range
 SCANNED = 20_000
 #: The period that is listed unless the form has another one, or one of ListForm.specific.
 PERIOD = periods.DAY
-#: What a button for a period submits, beside the fields.
-CHOSEN_PERIOD = "choose_period"
+#: What a button for a period submits, beside the fields: its key, or CALENDAR for the month or quarter that is selected
+#: in the field of this name.
+CHOSEN_PERIOD, CALENDAR = "choose_period", "calendar"
 #: The start of the period that is everything.
 EVER = "2000-01-01"
 PAGE_ROWS = 25
@@ -107,12 +108,7 @@ class ListForm(forms.Form):
     zone = ZoneField()
     since = MomentField("From")
     until = MomentField("To")
-    period = forms.ChoiceField(
-        required=False,
-        choices=[(each.key, each.title) for each in periods.LISTED],
-        widget=forms.HiddenInput,
-        error_messages={"invalid_choice": "Select one of the periods."},
-    )
+    period = forms.CharField(required=False, widget=forms.HiddenInput)
 
     #: The first fields; the others are folded on phones, under `more`.
     main: tuple[str, ...]
@@ -123,6 +119,10 @@ class ListForm(forms.Form):
     noun: str
     empty_help = ""
 
+    def first_row_at(self, rows: QuerySet) -> datetime:
+        """The time of the oldest of all `rows`; now without any."""
+        return rows.order_by("created_at").values_list("created_at", flat=True).first() or timezone.now()
+
     def __init__(self, data: Any) -> None:
         values = {name: str(data.get(name, "")).strip() for name in self.base_fields}
         for name, moment in (("since", "T00:00"), ("until", "T23:59")):
@@ -130,10 +130,11 @@ class ListForm(forms.Form):
                 values[name] += moment
         self.is_specific = any(values[name] for name in self.specific)
         if chosen := data.get(CHOSEN_PERIOD):
+            chosen = data.get(CALENDAR, "") if chosen == CALENDAR else chosen
             values |= {"since": "", "until": "", "period": str(chosen)}
         if values["since"] or values["until"] or (values["period"] == PERIOD.key and not self.is_specific):
             values["period"] = ""
-        self.chosen_period = next((each for each in periods.LISTED if each.key == values["period"]), None)
+        self.chosen_period = periods.listed(values["period"])
         self.has_default_period = not (values["since"] or values["until"] or values["period"])
         self.tzinfo, self.zone_name = zone_named(values["zone"]) or UTC, values["zone"] or "UTC"
         super().__init__(values)
@@ -164,6 +165,11 @@ class ListForm(forms.Form):
     def uses_more(self) -> bool:
         """Whether one of `more_fields` is set."""
         return any(self.data[field.name] for field in self.more_fields if field.name != "zone")
+
+    def clean_period(self) -> str:
+        if self.data["period"] and not self.chosen_period:
+            raise forms.ValidationError("Select one of the periods.")
+        return str(self.data["period"])
 
     def clean_until(self) -> datetime | None:
         """The end of the minute."""

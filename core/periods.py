@@ -1,23 +1,26 @@
 """The periods of the console: of figures whole hours or days (UTC), including the current one; of rows, which have a
 time of their own, to the minute."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 END = datetime.max.replace(tzinfo=UTC)
+_CALENDAR_KEY = re.compile("([0-9]{4})-(?:(0[1-9]|1[0-2])|Q([1-4]))")
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A number of `hours` or of `days`, or a calendar month: the current one, or the last one, which `is_over`. `key`:
-    its value in the URL parameter `period`."""
+    """A number of `hours` or of `days`, or a calendar month: the current one, or the last one, which `is_over`, as a
+    fixed month or quarter is, `calendar`. `key`: its value in the URL parameter `period`."""
 
     key: str
     title: str
     hours: int = 0
     days: int = 0
     is_over: bool = False
+    calendar: "CalendarPeriod | None" = None
 
     def since(self, now: datetime) -> datetime:
         """The start of its first hour or day. `now`: in UTC."""
@@ -25,23 +28,24 @@ class Period:
             return hour(now) - timedelta(hours=self.hours - 1)
         if self.days:
             return midnight(now) - timedelta(days=self.days - 1)
-        return self._month(now).since
+        return self.calendar_at(now).since
 
     def until(self, now: datetime) -> datetime:
         """Its end, if it is over; otherwise the end of time."""
-        return self._month(now).until if self.is_over else END
+        return self.calendar_at(now).until if self.is_over else END
 
     def exact_since(self, now: datetime) -> datetime:
         """As `since`, for rows: so many hours or days before the current minute."""
         length = timedelta(hours=self.hours, days=self.days)
         return now.replace(second=0, microsecond=0) - length if length else self.since(now)
 
-    def _month(self, now: datetime) -> "CalendarMonth":
-        return CalendarMonth.of(now).previous if self.is_over else CalendarMonth.of(now)
+    def calendar_at(self, now: datetime) -> "CalendarPeriod":
+        """The month or quarter that it is, if it is one."""
+        return self.calendar or (CalendarPeriod.of(now).previous if self.is_over else CalendarPeriod.of(now))
 
     def described(self, now: datetime) -> str:
         """`since 2026-01-01 00:00 UTC` or `in January 2026`."""
-        return f"in {self._month(now)}" if self.is_over else f"since {shown(self.since(now))}"
+        return f"in {self.calendar_at(now)}" if self.is_over else f"since {shown(self.since(now))}"
 
     @property
     def step(self) -> str:
@@ -83,6 +87,8 @@ WEEK = Period("7d", "7 days", days=7)
 MONTH = Period("30d", "30 days", days=30)
 #: Of rows.
 LISTED = (DAY, WEEK, MONTH, Period("last-month", "last month", is_over=True))
+#: Titles and months of calendar periods.
+CALENDARS = (("Months", 1), ("Quarters", 3))
 ALL = (Period("2h", "2 hours", hours=2), DAY, WEEK, MONTH, Period("month", "this month"), LISTED[-1])
 
 
@@ -92,44 +98,86 @@ def from_query(query: Mapping[str, str]) -> Period:
 
 
 @dataclass(frozen=True, slots=True)
-class CalendarMonth:
-    """A month (UTC). `since`: its start."""
+class CalendarPeriod:
+    """A month, or a quarter of a year (UTC). `since`: its start. `length`: 1 or 3 months."""
 
     since: datetime
+    length: int = 1
 
     @classmethod
-    def of(cls, at: datetime) -> "CalendarMonth":
-        return cls(midnight(at).replace(day=1))
+    def of(cls, at: datetime, length: int = 1) -> "CalendarPeriod":
+        return cls(midnight(at).replace(day=1, month=at.month - (at.month - 1) % length), length)
+
+    @classmethod
+    def parse(cls, key: str) -> "CalendarPeriod | None":
+        """Reverse `key`. None for any other text."""
+        if not (match := _CALENDAR_KEY.fullmatch(key)) or match[1] == "0000":
+            return None
+        month, length = (int(match[2]), 1) if match[2] else (3 * int(match[3]) - 2, 3)
+        return cls(datetime(int(match[1]), month, 1, tzinfo=UTC), length)
 
     @property
     def until(self) -> datetime:
-        """The start of the next month."""
-        return (self.since + timedelta(days=31)).replace(day=1)
+        """The start of the next one."""
+        try:
+            return (self.since + timedelta(days=31 * self.length)).replace(day=1)
+        except OverflowError:
+            return END
 
     @property
-    def next(self) -> "CalendarMonth":
-        return CalendarMonth(self.until)
+    def next(self) -> "CalendarPeriod":
+        return CalendarPeriod(self.until, self.length)
 
     @property
-    def previous(self) -> "CalendarMonth":
-        return CalendarMonth.of(self.since - timedelta(days=1))
+    def previous(self) -> "CalendarPeriod":
+        return CalendarPeriod.of(self.since - timedelta(days=1), self.length)
+
+    @property
+    def months(self) -> list["CalendarPeriod"]:
+        found = [CalendarPeriod(self.since)]
+        while len(found) < self.length:
+            found.append(found[-1].next)
+        return found
+
+    @property
+    def unit(self) -> str:
+        return "month" if self.length == 1 else "quarter"
 
     @property
     def key(self) -> str:
-        """Its value in the URL parameter `month`: `2026-01`."""
-        return f"{self.since:%Y-%m}"
+        """Its value in a URL and in the names of files: `2026-01`, `2026-Q1`."""
+        return f"{self.since:%Y}-Q{self.since.month // 3 + 1}" if self.length == 3 else f"{self.since:%Y-%m}"
 
     def __str__(self) -> str:
-        return f"{self.since:%B %Y}"
+        if self.length == 1:
+            return f"{self.since:%B %Y}"
+        return f"Q{self.since.month // 3 + 1} {self.since:%Y} ({self.since:%B} to {self.months[-1].since:%B})"
 
 
-def month_from_query(query: Mapping[str, str], now: datetime) -> CalendarMonth:
-    """The month that the URL parameter names; the last complete one if it names none, or one that has not begun."""
-    try:
-        month = CalendarMonth(datetime.strptime(query.get("month", ""), "%Y-%m").replace(tzinfo=UTC))
-    except ValueError:
-        return CalendarMonth.of(now).previous
-    return month if month.since <= now and month.since.year >= 2000 else CalendarMonth.of(now).previous
+def listed(key: str) -> Period | None:
+    """The period of a list of rows with this key: one of LISTED, a month or a quarter."""
+    if calendar := CalendarPeriod.parse(key):
+        return Period(key, str(calendar), is_over=True, calendar=calendar)
+    return next((each for each in LISTED if each.key == key), None)
+
+
+def calendars(first: datetime, now: datetime) -> list[tuple[str, list[CalendarPeriod]]]:
+    """The months and the quarters since `first`, each with their title, newest first: at least the current ones, and
+    none before 2000."""
+    return [(title, list(_since(first, CalendarPeriod.of(now, length)))) for title, length in CALENDARS]
+
+
+def _since(first: datetime, newest: CalendarPeriod) -> Iterator[CalendarPeriod]:
+    yield newest
+    while newest.since > max(first, datetime(2000, 1, 1, tzinfo=UTC)):
+        yield (newest := newest.previous)
+
+
+def calendar_from_query(query: Mapping[str, str], now: datetime) -> CalendarPeriod:
+    """The month or quarter that the URL parameter `month` names; the last complete month if it names none, or one that
+    has not begun."""
+    found = CalendarPeriod.parse(query.get("month", ""))
+    return found if found and found.since <= now and found.since.year >= 2000 else CalendarPeriod.of(now).previous
 
 
 def iso(at: datetime) -> str:

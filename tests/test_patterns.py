@@ -21,6 +21,7 @@ WORST = {
     "core.amounts._WHOLE": "0",
     "core.http._SECONDS": "0",
     "core.text._BLANK": " ",
+    "core.periods._CALENDAR_KEY": "0",
     "core.text._CODECS": "iso8859_1",
     "lookup.vendors.bodies._CHARSET": "charset= ",
     "lookup.vendors.bodies._CODING": "a",

@@ -6,6 +6,8 @@ from datetime import UTC
 from decimal import Decimal
 from typing import Any
 
+from django.utils import timezone
+
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import CreditEntry
 from core.csv_cells import in_parts, neutralized
@@ -35,11 +37,13 @@ INCOMPLETE = "INCOMPLETE: a database error occurred here and older entries are m
 
 
 def file_name(form: LedgerForm) -> str:
-    """`ledger-customer-5-token-7-top-up-from-2026-01-01T0000-to-2026-01-31T2359.csv`."""
-    data = form.cleaned_data
+    """`ledger-customer-5-token-7-top-up-from-2026-01-01T0000-to-2026-01-09T2359.csv`, or `ledger-2026-Q1.csv`."""
+    data, chosen = form.cleaned_data, form.chosen_period
     customer = f"customer-{data['customer'][0].pk}" if data["customer"] else ""
     token = next((f"token-{each.value}" for each in form.filters if each.name == "token"), "")
     period = [f"{word}-{data[name]:%Y-%m-%dT%H%M}" for word, name in (("from", "since"), ("to", "until")) if data[name]]
+    if chosen and chosen.is_over:
+        period = [chosen.calendar_at(timezone.now()).key]
     return "-".join(filter(None, ["ledger", customer, token, data["kind"], *period])) + ".csv"
 
 

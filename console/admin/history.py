@@ -3,6 +3,7 @@
 import json
 import re
 from contextlib import suppress
+from datetime import timedelta
 
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
@@ -25,6 +26,8 @@ from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
 
 LogEntry._meta.verbose_name, LogEntry._meta.verbose_name_plural = "history entry", "history"
 
+#: How many months back the filter by time offers months and quarters.
+MONTHS = 12
 _ACTIONS = dict(Action.choices)
 #: What entries are about.
 _OBJECTS: tuple[type[Model], ...] = (
@@ -76,14 +79,19 @@ class ActionFilter(ConditionFilter):
 
 
 class TimeFilter(ConditionFilter):
+    """Offers the months and quarters of MONTHS; a URL may have any."""
+
     title = parameter_name = "time"
 
     @property
     def conditions(self) -> dict[str, tuple[str, Q]]:
         now = timezone.now()
+        calendars = periods.calendars(now - timedelta(days=30 * MONTHS), now)
+        keys = [*(each.key for each in periods.LISTED), *(each.key for _, group in calendars for each in group)]
+        found = filter(None, map(periods.listed, dict.fromkeys([*keys, str(self.value())])))
         return {
             period.key: (period.title, Q(action_time__gte=period.exact_since(now), action_time__lt=period.until(now)))
-            for period in periods.LISTED
+            for period in found
         }
 
 

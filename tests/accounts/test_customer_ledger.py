@@ -101,12 +101,19 @@ def test_csv_has_one_month_newest_first(client: Client, customer: Customer, monk
     assert found == ["entry-4", "entry-3", "entry-2", "entry-1"]
     assert [row["kind"] for row in rows_of(client, customer)] == ["issue"]
     assert [rows_of(client, customer, month=empty) for empty in ("0001-01", "9999-12")] == [[], []]
+    assert [row["reference"] for row in rows_of(client, customer, quarter="2024-Q1")] == [
+        f"entry-{number}" for number in (5, 4, 3, 2, 1, 0)
+    ]
+    assert rows_of(client, customer, quarter="2023-Q4") == []
 
 
 @pytest.mark.parametrize("month", ["2024", "2024-13", "2024-02-01", "0000-01", "x", "=1"])
 def test_month_that_is_none_is_refused(client: Client, customer: Customer, month: str) -> None:
     response = client.get(f"{url_of(customer)}.csv", {"month": month})
-    assert (response.status_code, response.json()) == (400, {"detail": "Enter a month as YYYY-MM."})
+    assert (response.status_code, response.json()) == (
+        400,
+        {"detail": "Enter a month as YYYY-MM, or a quarter as YYYY-Q1."},
+    )
 
 
 def test_no_cell_of_the_csv_is_a_formula(client: Client, customer: Customer) -> None:
@@ -128,9 +135,12 @@ def test_page_offers_the_months_since_the_first_token(
     token = token_of(customer)
     for age, count in ((0, 1), (31, 2), (5_000, 12)):
         ApiToken.objects.filter(pk=token.pk).update(created_at=now.replace(day=28) - timedelta(days=age))
-        offered = client.get(url).context["months"]
+        (_, months), (_, quarters) = client.get(url).context["calendars"]
+        offered = [each.key for each in months]
         assert (len(offered), offered[0]) == (count, f"{now:%Y-%m}")
-    assert f'href="{url}.csv?month={offered[-1]}"' in client.get(url).text
+    text = client.get(url).text
+    assert f'href="{url}.csv?month={offered[-1]}"' in text
+    assert f'href="{url}.csv?quarter={quarters[-1].key}"' in text
     assert offered == sorted(set(offered), reverse=True)
 
 

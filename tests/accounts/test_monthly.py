@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from accounts import charging, credits, customers, monthly, tokens
 from accounts.models import ApiToken, CreditEntry
-from accounts.monthly import CustomerMonth
-from core.periods import CalendarMonth
+from accounts.monthly import CustomerSums
+from core.periods import CalendarPeriod
 from tests import awaited
 from tests.account_fixtures import tokens_of_one_customer
 from tests.accounts.admin.pages import NUMBER
 
-MARCH = CalendarMonth(datetime(2026, 3, 1, tzinfo=UTC))
+MARCH = CalendarPeriod(datetime(2026, 3, 1, tzinfo=UTC))
 Operation = Callable[[ApiToken, ApiToken, int], Any]
 
 
@@ -55,7 +55,7 @@ def revoke(token: ApiToken, other: ApiToken, amount: int) -> None:
 
 def written_before(token: ApiToken, other: ApiToken, amount: int) -> None:
     """In the month before, and in its last and the next month's first moment."""
-    month = CalendarMonth.of(timezone.now().astimezone(UTC))
+    month = CalendarPeriod.of(timezone.now().astimezone(UTC))
     for at in (month.since - timedelta(microseconds=1), month.since):
         CreditEntry.objects.create(token=token, kind="search", amount=-1, balance_after=0, created_at=at)
         CreditEntry.objects.create(
@@ -94,10 +94,10 @@ def test_totals_equal_the_ledger_after_any_operations(
         for operation, index, other, amount in operations:
             with suppress(*REFUSED):
                 operation(owned[index], owned[other], amount)
-        now = CalendarMonth.of(timezone.now().astimezone(UTC))
+        now = CalendarPeriod.of(timezone.now().astimezone(UTC))
         sold, spent, totals = defaultdict[Any, Decimal](Decimal), Counter[Any](), Counter[Any]()
         for row in CreditEntry.objects.select_related("token"):
-            key = CalendarMonth.of(row.created_at), row.token.customer_id
+            key = CalendarPeriod.of(row.created_at), row.token.customer_id
             sold[key] += row.price or 0
             spent[key] -= row.amount if row.kind in ("search", "refund") else 0
             totals[row.kind] += row.amount
@@ -126,10 +126,24 @@ def test_example_of_the_documentation(settings: Any) -> None:
     entry(free, "search", -1, noon)
     figures = monthly.by_customer(MARCH)
     assert figures == {
-        shop.customer_id: CustomerMonth(Decimal(40), 3, Decimal("0.015")),
-        None: CustomerMonth(Decimal(0), 1, None),
+        shop.customer_id: CustomerSums(Decimal(40), 3, Decimal("0.04")),
+        None: CustomerSums(Decimal(0), 1, None),
     }
-    assert (figures[shop.customer_id].revenue, figures[None].revenue) == (Decimal("0.04"), None)
+
+
+@pytest.mark.django_db
+def test_a_quarter_is_the_sum_of_its_months(settings: Any, token: ApiToken) -> None:
+    settings.CREDIT_PRICE = None
+    quarter = CalendarPeriod.of(MARCH.since, 3)
+    for month, price in zip(quarter.months, ("20", "40", "60"), strict=True):
+        entry(token, "top-up", 1000, month.since, price)
+        entry(token, "search", -1000, month.until - timedelta(microseconds=1))
+    entry(token, "search", -1, quarter.until)
+    free = tokens.issue(name="trial", initial_credits=0, actor="op", customer=customers.create(name="Free")).token
+    entry(free, "search", -1, MARCH.since)
+    found = monthly.by_customer(quarter)
+    assert found[token.customer_id] == CustomerSums(Decimal(120), 3000, Decimal(20 + 30 + 40))
+    assert found[free.customer_id] == CustomerSums(Decimal(0), 1, None)
 
 
 @pytest.mark.django_db

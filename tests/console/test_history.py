@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.models import ApiToken, Customer
 from core import history
-from core.periods import CalendarMonth
+from core.periods import CalendarPeriod
 from phonebook.models import NumberRule
 from tests.accounts.admin.pages import customer_form, query_count
 from tests.console_pages import words
@@ -63,7 +63,7 @@ def test_seven_days_begin_at_the_current_minute(admin_client: Client, entries: U
 
 
 def test_entries_of_the_last_month_are_selected(admin_client: Client, entries: User) -> None:
-    this_month = CalendarMonth.of(timezone.now())
+    this_month = CalendarPeriod.of(timezone.now())
     for name, at in (
         ("old", this_month.previous.since - timedelta(seconds=1)),
         ("new", this_month.previous.since),
@@ -72,6 +72,11 @@ def test_entries_of_the_last_month_are_selected(admin_client: Client, entries: U
         LogEntry.objects.filter(object_repr=name).update(action_time=at)
     history.record(action=history.Action.CHANGE, model=ApiToken, name="current", message="m", user=entries)
     assert listed(admin_client, time="last-month") == ["rule", "new"]
+    last = this_month.previous
+    assert listed(admin_client, time=last.key) == ["rule", "new"]
+    assert set(listed(admin_client, time=CalendarPeriod.of(last.since, 3).key)) >= {"rule", "new"}
+    assert listed(admin_client, time="2001-Q1") == []
+    assert "Time: Q1 2001 (January to March)" in words(admin_client.get(URL, {"time": "2001-Q1"}).text)
     assert "Time: last month" in words(admin_client.get(URL, {"time": "last-month"}).text)
 
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 from accounts import customers, tokens
 from accounts.models import ApiToken, CreditEntry, Customer
 from console import revenue
-from core.periods import CalendarMonth
+from core.periods import CalendarPeriod
 from core.retention import KEPT_DAYS
 from monitoring.models import SourceHour, TokenSourceDay
 from tests.console.dashboard_rows import NOW, configure, timing_out
@@ -25,7 +25,7 @@ from tests.console_pages import figures, table, words
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
 URL = "/admin/revenue/"
 LAST_MONTH = f"{URL}last-month/"
-FEBRUARY = CalendarMonth.of(NOW).previous.since
+FEBRUARY = CalendarPeriod.of(NOW).previous.since
 VENDOR: dict[str, Any] = {"slot": "source_a", "connector": "tests.connectors.RemoteKnows"}
 
 
@@ -147,6 +147,19 @@ def test_current_month_is_labelled_and_has_no_next(admin_client: Client) -> None
 def test_months_are_named_and_link_the_current_one(admin_client: Client) -> None:
     text = words(admin_client.get(URL, {"month": "2025-12"}).text)
     assert "November 2025 December 2025 January 2026 Current month: March 2026" in text
+
+
+def test_quarter_has_its_own_page_and_export(admin_client: Client, february: dict[str, Customer]) -> None:
+    query = {"month": "2026-Q1"}
+    text = admin_client.get(URL, query).text
+    assert "Earned in Q1 2026 (January to March) so far" in text
+    assert "?month=2025-Q4" in text
+    assert "?month=2026-Q2" not in text
+    assert figures(text)["Sales"] == figures(admin_client.get(URL, {"month": "2026-02"}).text)["Sales"]
+    assert '<option value="2026-Q1" selected>' in text
+    response = admin_client.post(URL, query_params=query)
+    assert response["Content-Disposition"] == 'attachment; filename="revenue-2026-Q1.csv"'
+    assert response.text.splitlines()[1].startswith("2026-Q1,EUR,")
 
 
 def test_cost_is_for_those_who_may_view_sources(staff: Callable[..., Client], february: dict[str, Customer]) -> None:

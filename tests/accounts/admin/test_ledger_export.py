@@ -24,6 +24,7 @@ from accounts.admin import ledger_export
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import ApiToken, CreditEntry, Customer
 from core.long_lists import EVER
+from core.periods import CalendarPeriod
 from tests import awaited
 from tests.accounts.admin.pages import LEDGER, NUMBER
 from tests.console_pages import words
@@ -74,6 +75,27 @@ def test_export_has_every_column_of_the_ledger(admin_client: Client, token: ApiT
         "",
     ]
     assert bytes(searched.number_hash or b"").hex() not in lines
+
+
+@pytest.mark.django_db
+def test_name_of_the_file_has_the_month_or_quarter(admin_client: Client, token: ApiToken) -> None:
+    start = CalendarPeriod.parse("2026-01")
+    assert start
+    moments = (start.since - timedelta(microseconds=1), start.since, start.next.next.until, start.next.next.next.since)
+    for number, at in enumerate((*moments, start.next.next.until - timedelta(microseconds=1))):
+        CreditEntry.objects.create(
+            token=token, amount=1, balance_after=1, kind="top-up", created_at=at, reference=f"{number}"
+        )
+    for period, expected in (("2026-Q1", ["4", "1"]), ("2025-12", ["0"]), ("2026-Q3", [])):
+        response: Any = admin_client.post(EXPORT, query_params={"period": period})
+        assert response["Content-Disposition"] == f'attachment; filename="ledger-{period}.csv"'
+        assert [row["reference"] for row in table(response.getvalue().decode())] == expected
+    last = CalendarPeriod.of(timezone.now()).previous
+    response = admin_client.post(EXPORT, query_params={"period": "last-month"})
+    assert response["Content-Disposition"] == f'attachment; filename="ledger-{last.key}.csv"'
+    listed = re.findall(r'<option value="(20[^"]+)"', admin_client.get(LEDGER).text)
+    assert {"2025-12", "2025-Q4", f"{timezone.now():%Y-%m}"} <= set(listed)
+    assert "2025-11" not in listed
 
 
 CELLS = {

@@ -256,7 +256,26 @@ def test_period_buttons_submit_what_is_in_the_fields(admin_client: Client, monke
     typed: tuple[str, str, list[str]]
     typed = ("status=500&since=2026-01-01T00%3A00", f"{status} From 2026-01-01 00:00 (UTC) Clear", [])
     assert shown(period="7d", since="2026-01-01") == typed
-    assert "Select one of the periods." in admin_client.get(URL, {"period": "1d"}).text
+    january = f"{status} January 2026, UTC Clear"
+    chosen = shown(choose_period="calendar", calendar="2026-01", since="2025-01-01", zone="Europe/Berlin")
+    assert chosen == ("status=500&zone=Europe%2FBerlin&period=2026-01", january, [])
+    for unknown in ("1d", "2026-13", "2026-Q5", "0000-01"):
+        assert "Select one of the periods." in admin_client.get(URL, {"period": unknown}).text
+
+
+def offered(response: Any) -> list[str]:
+    return re.findall(r'<option value="(20[0-9]{2}-[^"]+)"', response.text)
+
+
+def test_log_offers_no_month_before_it_begins(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 4, 3, 14, 20, 30, tzinfo=UTC))
+    assert offered(admin_client.get(URL)) == ["2026-04", "2026-03", "2026-Q2", "2026-Q1"]
+    settings.REQUEST_LOG_DAYS = 2
+    assert offered(admin_client.get(URL)) == ["2026-04", "2026-Q2"]
+    earlier = admin_client.get(URL, {"period": "2026-Q1"})
+    assert "period=2026-Q1" in earlier.text.partition("empty")[2] or "creditentry/?period=2026-Q1" in earlier.text
 
 
 def test_periods_of_days_begin_at_the_current_minute(admin_client: Client, token: ApiToken) -> None:
