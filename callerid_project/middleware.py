@@ -23,6 +23,7 @@ from django.middleware.security import SecurityMiddleware
 from callerid_project.errors import field_refused, in_admin, logged_out
 from callerid_project.logging import REQUEST_ID, Facts, request_id
 from core import tracing
+from core.text import MAX_FIELD
 from core.throttling import client_address
 from monitoring import http_metrics, proxies
 
@@ -30,8 +31,6 @@ access_log = logging.getLogger("callerid.request")
 
 #: PostgreSQL stores no text with it, and browsers do not send it.
 NUL = "\0"
-#: Characters of a parameter or form field of the console.
-MAX_FIELD = 10_000
 #: Backslashes in the cookies of one request. Python before 3.11.10 and 3.12.6 decodes them in quadratic time
 #: (CVE-2024-7592); no cookie of the console has one.
 MAX_COOKIE_ESCAPES = 256

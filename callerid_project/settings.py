@@ -258,6 +258,7 @@ TEMPLATES = [
         },
     }
 ]
+FORM_RENDERER = "core.forms.Renderer"
 STATIC_URL = "/static/"
 # Served from the installed packages: there is no collectstatic step.
 WHITENOISE_USE_FINDERS = True

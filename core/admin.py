@@ -16,8 +16,8 @@ from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
-from django.db import OperationalError, transaction
-from django.db.models import BigIntegerField, DecimalField, IntegerField, Model, Q, QuerySet
+from django.db import OperationalError, models, transaction
+from django.db.models import BigIntegerField, CharField, DecimalField, IntegerField, Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -32,7 +32,7 @@ from unfold.enums import ActionVariant
 
 from core import history
 from core.cells import page_url
-from core.forms import DecimalNumberField, WholeNumberField
+from core.forms import DecimalNumberField, TextField, WholeNumberField
 from core.sorting import DescendingFirstChangeList
 
 #: Rows in a list: nobody pages further, and counting more takes the database longer than a page may.
@@ -149,6 +149,8 @@ class ConsoleAdmin(ModelAdmin):
         IntegerField: {"form_class": WholeNumberField},
         BigIntegerField: {"form_class": WholeNumberField},
         DecimalField: {"form_class": DecimalNumberField},
+        CharField: {"form_class": TextField},
+        models.TextField: {"form_class": TextField},
     }
     checks_class = ModelAdminChecks  # unfold's reads the actions' permissions from a database that may not be migrated
 

@@ -4,33 +4,75 @@ from collections.abc import Callable
 from typing import Any
 
 from django import forms
+from django.forms.renderers import DjangoTemplates
+from django.utils.text import format_lazy
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from core import amounts, numbers
+from core.text import MAX_FIELD
 
 
-class WholeNumberField(forms.IntegerField):
-    """Django's, in ASCII digits alone."""
+class Renderer(DjangoTemplates):
+    """Django's, without `maxlength`, by which browsers cut what is pasted without a word. The server's error says how
+    long a text is, and the form keeps it."""
+
+    def render(self, template_name: str, context: dict[str, Any], request: Any = None) -> str:
+        if "widget" in context:
+            context["widget"]["attrs"].pop("maxlength", None)
+        return super().render(template_name, context, request)
+
+
+class TextField(forms.CharField):
+    """Django's, with its greatest length in the help text; without one of its own, that of any field."""
+
+    def __init__(self, *, max_length: int | None = None, help_text: Any = "", **options: Any) -> None:
+        max_length = max_length or MAX_FIELD
+        limit = f"At most {max_length:,} characters."
+        help_text = format_lazy("{} {}", help_text, limit) if help_text else limit
+        super().__init__(max_length=max_length, help_text=help_text, **options)
+
+
+class _NumberField(forms.Field):
+    """A field of text: browsers drop the comma from one of the type `number`, and 12,50 becomes 1250."""
+
+    #: Raises ValueError.
+    parse: Callable[[str], Any]
+    inputmode: str
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.widget.input_type = "text"
+
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        return {"inputmode": self.inputmode, **widget.attrs}
 
     def to_python(self, value: Any) -> Any:
-        return _typed(self, value, amounts.whole_number)
+        """What was typed into the field; None if nothing was. Raises ValidationError."""
+        if value in self.empty_values:
+            return None
+        try:
+            return self.parse(str(value))
+        except amounts.AmbiguousNumber as error:
+            message = f"{value} may mean {error.choices[0]} or {error.choices[1]}. Enter one of these."
+        except ValueError:
+            message = str(self.error_messages["invalid"])
+        raise forms.ValidationError(message, "invalid")
 
 
-class DecimalNumberField(forms.DecimalField):
-    """Django's, in ASCII digits alone and without an exponent."""
+class WholeNumberField(_NumberField, forms.IntegerField):
+    """Django's, in ASCII digits alone, with or without separators of thousands."""
 
-    def to_python(self, value: Any) -> Any:
-        return _typed(self, value, amounts.decimal_number)
+    parse = staticmethod(amounts.typed_whole_number)
+    inputmode = "numeric"
+    default_error_messages = {"invalid": "Enter a whole number, such as 1000."}
 
 
-def _typed(field: forms.Field, value: Any, parse: Callable[[str], Any]) -> Any:
-    """What was typed into the field; None if nothing was. Raises ValidationError."""
-    if value in field.empty_values:
-        return None
-    try:
-        return parse(str(value))
-    except ValueError:
-        raise forms.ValidationError(field.error_messages["invalid"], code="invalid") from None
+class DecimalNumberField(_NumberField, forms.DecimalField):
+    """Django's, in ASCII digits alone and without an exponent; with a decimal point or comma."""
+
+    parse = staticmethod(amounts.typed_decimal_number)
+    inputmode = "decimal"
+    default_error_messages = {"invalid": "Enter a number, such as 1250 or 12.50."}
 
 
 class ConfirmationField(forms.BooleanField):

@@ -5,6 +5,8 @@ from encodings import normalize_encoding
 from encodings.aliases import aliases
 
 MAX_TEXT = 200
+#: Characters of a parameter or a field of a form: pages refuse a longer one before they look at it.
+MAX_FIELD = 10_000
 # Codecs of Python, by the names of their modules: Unicode, single bytes, and what East Asian systems write. Others take
 # quadratic time (UTF-7, unicode_escape), give lone surrogates (raw_unicode_escape), encode host names (IDNA, Punycode),
 # or are no text.

@@ -17,7 +17,9 @@ LENGTH = 200_000
 #: without the part that it needs at its end.
 WORST = {
     "accounts.admin.base: #?([0-9]{1,18})": "0",
+    "core.amounts._AMBIGUOUS": "0",
     "core.amounts._DECIMAL": "0",
+    "core.amounts._GROUPED": "1,000",
     "core.amounts._WHOLE": "0",
     "core.http._SECONDS": "0",
     "core.text._BLANK": " ",

@@ -17,7 +17,7 @@ from accounts.admin.token_forms import CustomerTopUpForm
 from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, record
 from accounts.models import CreditEntry, Customer
 from core.admin import Secret, Unchanged, form_action
-from core.forms import ConfirmationField, WholeNumberField
+from core.forms import ConfirmationField, TextField, WholeNumberField
 
 EDIT = "accounts.view_customer", "accounts.change_customer"
 #: The actions that need CUSTOMER_PAGES.
@@ -40,7 +40,7 @@ class RevokeLinksForm(forms.Form):
 
 
 class WebhookForm(forms.Form):
-    url = forms.CharField(
+    url = TextField(
         label="URL",
         max_length=500,
         required=False,

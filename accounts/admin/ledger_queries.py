@@ -10,7 +10,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts.admin.token_rows import TokenListForm, customer_filter, token_filter
 from accounts.models import CreditEntry
-from core.forms import SearchedNumberField
+from core.forms import SearchedNumberField, TextField
 from core.list_fields import choice_field, text_field
 from core.long_lists import Filter
 
@@ -55,7 +55,7 @@ class LedgerForm(TokenListForm):
 
 
 class RefundForm(forms.Form):
-    reason = forms.CharField(
+    reason = TextField(
         max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Shown in the ledger, with your name."
     )
 

@@ -17,7 +17,7 @@ from accounts import customers
 from accounts.admin.suggest_fields import CustomerField
 from accounts.credits import credits_text
 from accounts.models import MAX_RATE_LIMIT, ApiToken, Customer
-from core.forms import ConfirmationField, DecimalNumberField, WholeNumberField
+from core.forms import ConfirmationField, DecimalNumberField, TextField, WholeNumberField
 
 #: How long the old token keeps working after a rotation: minutes and their name.
 GRACES = {0: "none", 60: "1 hour", 24 * 60: "1 day", 7 * 24 * 60: "7 days"}
@@ -27,15 +27,17 @@ DEFAULT_GRACE_MINUTES = 24 * 60
 MAX_AT_ONCE = 900
 
 _integer = partial(WholeNumberField, widget=widgets.UnfoldAdminIntegerFieldWidget)
-_text = partial(forms.CharField, max_length=200, widget=widgets.UnfoldAdminTextInputWidget)
+_text = partial(TextField, max_length=200, widget=widgets.UnfoldAdminTextInputWidget)
 _checkbox = partial(forms.BooleanField, widget=widgets.UnfoldBooleanWidget)
 _price = partial(
     DecimalNumberField,
     required=False,
     max_digits=14,
     decimal_places=4,
-    widget=widgets.UnfoldAdminTextInputWidget(attrs={"inputmode": "decimal"}),
+    widget=widgets.UnfoldAdminTextInputWidget,
 )
+#: Some keypads of phones have no minus.
+_SIGNED = widgets.UnfoldAdminTextInputWidget(attrs={"inputmode": "text"})
 
 
 def _paid(what: str = "these credits in total") -> str:
@@ -56,7 +58,7 @@ def _rate_limits() -> str:
     return f"Requests in {window_s} seconds, 1 to {MAX_RATE_LIMIT:,}. Leave empty for the default: {limit:,}{of_tests}."
 
 
-class EitherField(forms.CharField):
+class EitherField(TextField):
     """One of several of which one is required, by the form's own check."""
 
     widget = widgets.UnfoldAdminTextInputWidget
@@ -78,6 +80,13 @@ class ApiTokenForm(forms.ModelForm):
     class Meta:
         model = ApiToken
         fields = ("name", "customer", "note", "rate_limit", "contact", "low_balance_at")
+        # The page that issues a token has no ModelAdmin's.
+        field_classes = {
+            "name": TextField,
+            "note": TextField,
+            "rate_limit": WholeNumberField,
+            "low_balance_at": WholeNumberField,
+        }
         widgets = {
             "name": widgets.UnfoldAdminTextInputWidget,
             "note": widgets.UnfoldAdminTextareaWidget(attrs={"rows": 3}),
@@ -189,15 +198,18 @@ class BulkTopUpForm(TopUpForm):
 
 
 class AdjustForm(TopUpForm):
-    amount = _integer(help_text="A negative amount removes credits, e.g. -5. The balance cannot fall below 0.")
+    amount = _integer(
+        help_text="A negative amount removes credits, e.g. -5. The balance cannot fall below 0.", widget=_SIGNED
+    )
     price = _price(
+        widget=_SIGNED,
         help_text=lazy(
             lambda: (
                 f"In {settings.CURRENCY}. Enter a price only if the amount paid changes; use a negative number for a "
                 "repayment."
             ),
             str,
-        )()
+        )(),
     )
     confirmed = ConfirmationField(label="I understand that the balance changes now and that the entry is permanent.")
 

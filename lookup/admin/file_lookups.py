@@ -33,6 +33,7 @@ from core.admin import (
 )
 from core.cells import change_link, column, html_link, page_url
 from core.commands import command_line
+from core.forms import TextField
 from lookup import file_lookups
 from lookup.models import FileLookup
 from lookup.number_file import ANSWERED, UNANSWERED, least_duration
@@ -49,7 +50,7 @@ _LABELS = {"Running": "info", "Stopped": "warning", "Done": "success"}
 class LookupForm(UploadForm):
     field_order = ("file", "column", "region")
 
-    column = forms.CharField(
+    column = TextField(
         required=False,
         max_length=100,
         widget=UnfoldAdminTextInputWidget,

@@ -22,6 +22,7 @@ from core.admin import (
     form_action,
     require,
 )
+from core.forms import TextField
 from lookup import source_actions
 from lookup.models import SourcePause
 from monitoring import incidents, source_report, source_statistics
@@ -44,13 +45,13 @@ BARS = (
 
 
 class PauseForm(forms.Form):
-    reason = forms.CharField(
+    reason = TextField(
         max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Shown with the source and in the History."
     )
 
 
 class ResumeForm(forms.Form):
-    reason = forms.CharField(max_length=200, widget=UnfoldAdminTextInputWidget, required=False)
+    reason = TextField(max_length=200, widget=UnfoldAdminTextInputWidget, required=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from callerid_project.middleware import MAX_FIELD
 from core import throttling
+from core.text import MAX_FIELD
 from tests.plugin import KEYS
 from tests.service import Service
 

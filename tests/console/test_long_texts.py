@@ -11,9 +11,9 @@ from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from callerid_project.middleware import MAX_FIELD
 from console import login_log
 from core.admin import MAX_SEARCH
+from core.text import MAX_FIELD
 from phonebook.admin.base import NumberAdmin
 from tests.console.console_rows import one_of_each
 from tests.console.test_csrf_and_get import addresses
@@ -90,3 +90,20 @@ def test_every_list_refuses_a_long_search(admin_client: Client) -> None:
         assert "x" * 20 not in response.text, url
         assert f"Enter at most {MAX_SEARCH} characters" in response.text, url
         assert admin_client.get(url, {"q": "x" * MAX_SEARCH}).status_code == 200, url
+
+
+def test_no_field_is_cut_by_the_browser(admin_client: Client) -> None:
+    rows = one_of_each()
+    urls = [reverse("admin:index") + path for path in addresses(site.get_urls(), rows)]
+    texts = [response.text for url in urls if (response := admin_client.get(url)).status_code == 200]
+    assert len(texts) > 50
+    assert [text for text in texts if "maxlength" in text] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "limit"),
+    [("apitoken/add", limit) for limit in (100, 200, MAX_FIELD)]
+    + [("customer/add", limit) for limit in (100, MAX_FIELD)],
+)
+def test_length_is_shown_before_it_is_exceeded(admin_client: Client, page: str, limit: int) -> None:
+    assert f"At most {limit:,} characters." in admin_client.get(f"/admin/accounts/{page}/").text

@@ -78,6 +78,14 @@ def test_pages_of_rows_have_fields_that_refuse_them(model: type[models.Model], r
             assert field is None or isinstance(field, wanted), each
 
 
+def test_field_of_a_number_is_one_of_text() -> None:
+    """Browsers drop the comma of 12,50 from others."""
+    for field in (WholeNumberField(min_value=1), DecimalNumberField(decimal_places=2)):
+        html = field.widget.render("amount", "12,50", field.widget.attrs)
+        assert 'type="text"' in html
+        assert 'value="12,50"' in html
+
+
 @pytest.mark.once
 def test_no_option_of_a_command_is_read_by_int() -> None:
     """ruff refuses Django's own fields in forms."""

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django import forms
 
 from callerid_project.environment import Environment
 from core import numbers
+from core.forms import DecimalNumberField, WholeNumberField
 from phonebook import directory
 from tests import plugin
 from tests.cases.case import Case
@@ -29,6 +31,22 @@ def spellings(case: Case) -> None:
     readers = [listed] if region else [listed, numbers.parse_typed, numbers.parse_searched]
     got = {text: {digits(reader, text) for reader in readers} for text in expected}
     assert got == {text: {wanted} for text, wanted in expected.items()}
+
+
+def typed_amounts(case: Case) -> None:
+    """`[amounts]`: a text = the decimal number that forms read, the two that it may mean, or ""; `[credits]`: a text =
+    the whole number, or ""."""
+
+    def read(field: forms.Field, text: str) -> str:
+        try:
+            return str(field.clean(text))
+        except forms.ValidationError as error:
+            [message] = error.messages
+            return message.partition(" may mean ")[2].partition(". Enter")[0]
+
+    amounts, whole = case.data.pop("amounts"), case.data.pop("credits")
+    assert {text: read(DecimalNumberField(), text) for text in amounts} == amounts
+    assert {text: read(WholeNumberField(), text) for text in whole} == {text: str(n) for text, n in whole.items()}
 
 
 def callers(case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
