@@ -15,6 +15,8 @@ from core.bidi import isolated
 
 _DATE = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
 _TIME = re.compile(r"[0-9 :-]*")
+#: Of a note or a reason: what is shown of a longer one.
+FOLDED_CHARACTERS, FOLDED_LINES = 160, 3
 
 
 def html_link(url: str, text: object) -> str:
@@ -36,6 +38,18 @@ def change_link(model: str, pk: Any, text: object) -> str:
 def failed(text: str) -> SafeString:
     """`text` in the colour of failures."""
     return format_html('<strong class="figures-bad">{}</strong>', text)
+
+
+def folded(text: str) -> str:
+    """What somebody wrote, with its lines; if it is long, with a button that shows all of it."""
+    text = text.replace("\r\n", "\n").strip()
+    start = "\n".join(text.split("\n")[:FOLDED_LINES])[:FOLDED_CHARACTERS]
+    if len(start) == len(text):
+        return format_html('<span class="console-lines">{}</span>', text) if "\n" in text else text
+    if not text[len(start)].isspace() and (words := start.rsplit(maxsplit=1))[1:]:
+        start = words[0]
+    html = '<details class="console-lines"><summary>{}<span>… Show all</span></summary>{}</details>'
+    return format_html(html, start, text[len(start) :].lstrip())
 
 
 def shortened(request_id: str) -> str:

@@ -70,11 +70,19 @@ class ContactForm(forms.ModelForm):
             field.widget.attrs["aria-label"] = field.label
 
 
+class ContactFormSet(forms.BaseInlineFormSet):
+    def add_fields(self, form: Any, index: int | None) -> None:
+        """`index`: None for the form of one that is added by the page's script."""
+        super().add_fields(form, index)
+        form.instance.position = None if index is None else index + 1
+
+
 class ContactInline(TabularInline):
     """The contacts, with the permissions of the customer."""
 
     model = CustomerContact
     form = ContactForm
+    formset = ContactFormSet
     extra = 0
     verbose_name = "contact"
     verbose_name_plural = "contacts"

@@ -28,7 +28,7 @@ from core.admin import (
     form_action,
     require,
 )
-from core.cells import change_link, column, html_link, page_url, short_id
+from core.cells import change_link, column, folded, html_link, page_url, short_id
 from core.commands import command_line
 from core.hashing import keyed_hash
 
@@ -71,7 +71,7 @@ def described(request: HttpRequest, entries: Iterable[CreditEntry]) -> list[Any]
 
 def _booked(entry: CreditEntry) -> str:
     more = ", ".join(filter(None, (entry.actor and f"by {entry.actor}", entry.own_reference)))
-    return format_html("{} <small>{}</small>", entry.reason, more) if entry.reason else more or "-"
+    return format_html("{} <small>{}</small>", folded(entry.reason), more) if entry.reason else more or "-"
 
 
 @admin.register(CreditEntry)
@@ -120,6 +120,7 @@ class CreditEntryAdmin(TokenListAdmin):
         lambda entry: next((_entry_link(refund.pk) for refund in entry.refunded_by.all()), "no"),
         "refunded",
     )
+    reason_text = column(lambda entry: folded(entry.reason) or "-", "reason")
     own_reference = column(lambda entry: entry.own_reference, "reference")
     search_link = column(lambda entry: _entry_link(entry.refunds_id), "refund of")
     other_token_link = column(
@@ -139,10 +140,10 @@ class CreditEntryAdmin(TokenListAdmin):
             logged = ("outcome",) if request.user.has_perm(RELATED_PAGES[CreditEntry].permission) else ()
             return (*fields, "request_link", *logged, "number", "refund_link")
         if obj is not None and obj.kind == CreditEntry.Kind.TRANSFER:
-            return (*fields, "other_token_link", "counterpart_link", "actor", "reason", *reference)
+            return (*fields, "other_token_link", "counterpart_link", "actor", "reason_text", *reference)
         refund = obj is not None and obj.kind == CreditEntry.Kind.REFUND
         priced = () if obj is None or obj.price is None else ("paid",)
-        return (*fields, *priced, "actor", "reason", *(("search_link",) if refund else reference))
+        return (*fields, *priced, "actor", "reason_text", *(("search_link",) if refund else reference))
 
     # --- Pages ----------------------------------------------------------------------------------------------------
 

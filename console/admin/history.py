@@ -18,7 +18,7 @@ from accounts.admin.base import NewestRowsList, TokenRefusingAdmin
 from accounts.models import ApiToken, CreditEntry, Customer
 from core import numbers, periods
 from core.admin import ConditionFilter, ReadOnlyAdmin
-from core.cells import column, html_link
+from core.cells import column, folded, html_link
 from core.history import Action
 from lookup.models import SourcePause
 from monitoring.models import AlertRecipient, Incident, Notice
@@ -147,7 +147,7 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
     when = column(lambda entry: f"{entry.action_time:%Y-%m-%d %H:%M:%S}", "when (UTC)", "pk")
     action = column(lambda entry: _ACTIONS.get(entry.action_flag, "-"), "action")
     target_type = column(lambda entry: entry.content_type.name if entry.content_type else "-", "type")
-    message = column(lambda entry: entry.get_change_message() or "-", "what changed, and why")
+    message = column(lambda entry: folded(entry.get_change_message()) or "-", "what changed, and why")
 
     @admin.display(description="object")
     def target(self, entry: LogEntry) -> str:

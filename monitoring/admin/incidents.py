@@ -30,7 +30,8 @@ from core.admin import (
     form_action,
 )
 from core.bidi import isolated, isolated_title
-from core.cells import column
+from core.cells import column, folded
+from core.forms import TextField
 from monitoring import alert_list, alert_recipients, incidents, mutes, task_runs
 from monitoring.admin.notices import state_label
 from monitoring.group_titles import kind_title
@@ -52,7 +53,7 @@ VIEW, HANDLE = "monitoring.view_incident", "monitoring.handle_incident"
 
 
 class ReasonForm(forms.Form):
-    reason = forms.CharField(
+    reason = TextField(
         max_length=200,
         required=False,
         widget=UnfoldAdminTextInputWidget,
@@ -187,8 +188,8 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     def acknowledged(self, incident: Incident) -> str:
         if incident.acknowledged_at is None:
             return "-"
-        reason = f": {incident.acknowledgement}" if incident.acknowledgement else ""
-        return f"by {incident.acknowledged_by} at {periods.shown(incident.acknowledged_at)}{reason}"
+        text = f"by {incident.acknowledged_by} at {periods.shown(incident.acknowledged_at)}"
+        return format_html("{}: {}", text, folded(incident.acknowledgement)) if incident.acknowledgement else text
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Incident]:
         """Without conditions that have not lasted long enough yet."""

@@ -7,18 +7,20 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 
 from core.admin import LargeTableAdmin
+from core.cells import column, folded
 from monitoring import alert_recipients
 from monitoring.models import AlertRecipient
 
 
 @admin.register(AlertRecipient)
 class AlertRecipientAdmin(LargeTableAdmin):
-    list_display = ("email", "severities", "is_active", "note")
+    list_display = ("email", "severities", "is_active", "note_text")
     list_before_template = "admin/monitoring/alertrecipient/environment.html"
     ordering = ("email",)
     sortable_by = ()
     fields = ("email", "severities", "is_active", "note")
     history_fields = ("severities", "is_active")
+    note_text = column(lambda row: folded(row.note) or "-", "note")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         webhooks = [f"Webhook {label}" for _, label in alert_recipients.webhook_targets()]

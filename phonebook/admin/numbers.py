@@ -14,7 +14,7 @@ from django.utils.html import format_html, format_html_join
 from unfold.decorators import action
 
 from core import numbers
-from core.cells import column, html_link, page_url
+from core.cells import column, folded, html_link, page_url
 from core.forms import PhoneNumberField
 from phonebook import cache_versions, rules
 from phonebook.admin.base import BY_DIGITS, NumberAdmin, PhoneNumberForm, number_prefix
@@ -200,7 +200,7 @@ class RuleAdmin(DatedNumberAdmin):
 
     form = RuleForm
     ordering = (BY_DIGITS,)
-    list_display = ("phone", "spam_label", "name", "note", "updated")
+    list_display = ("phone", "spam_label", "name", "note_text", "updated")
     list_filter = ("spam", "is_prefix")
     lookups_allowed = ("spam__exact", "spam__isnull", "is_prefix__exact")
     search_fields = ("name",)
@@ -209,6 +209,7 @@ class RuleAdmin(DatedNumberAdmin):
     # As text: Django's icon for True is a green tick.
     spam_label = column(lambda rule: _SPAM[rule.spam] or "-", "spam", "spam")
     phone = column(rules.shown, "number or prefix", BY_DIGITS)
+    note_text = column(lambda rule: folded(rule.note) or "-", "note")
     overridden = column(lambda rule: _listed(rules.shorter(rule)), "overrides")
     overriding = column(lambda rule: _listed(rules.longer(rule)), "overridden by")
 

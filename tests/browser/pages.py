@@ -103,7 +103,7 @@ def assert_accessible(page: Page) -> None:
 def assert_not_cut(page: Page) -> None:
     """The page does not scroll horizontally at any width."""
     with restored(page):
-        for width in WIDTHS:
+        for width in (*WIDTHS, 320):
             page.set_viewport_size({"width": width, "height": 900})
             page.evaluate(SETTLED)
             wide, room = page.evaluate("[document.scrollingElement.scrollWidth, innerWidth]")
