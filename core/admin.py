@@ -11,9 +11,10 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.checks import ModelAdminChecks
-from django.contrib.admin.models import LogEntry
+from django.contrib.admin.models import DELETION, LogEntry
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR, ChangeList
+from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import OperationalError, models, transaction
@@ -25,12 +26,12 @@ from django.template.response import TemplateResponse
 from django.utils.functional import cached_property
 from django.utils.http import urlencode
 from django.utils.text import capfirst
-from unfold.admin import ModelAdmin
+from unfold.admin import ModelAdmin, TabularInline
 from unfold.dataclasses import UnfoldAction
 from unfold.decorators import action
 from unfold.enums import ActionVariant
 
-from core import history
+from core import edits, history, periods
 from core.cells import page_url
 from core.forms import DecimalNumberField, TextField, WholeNumberField
 from core.sorting import DescendingFirstChangeList
@@ -41,6 +42,9 @@ MAX_LISTED = 10_000
 MAX_SEARCH = 200
 #: Rows in an action: Django's confirmation page has a field for each row, and accepts at most 1,000 fields.
 MAX_SELECTED = 900
+
+#: How often a change is saved that meets others at the same moment.
+MAX_ATTEMPTS = 3
 
 
 class RelatedPage(NamedTuple):
@@ -137,6 +141,19 @@ def submitted(request: HttpRequest) -> QueryDict | None:
     return request.POST if request.method == "POST" else None
 
 
+class ChangedMeanwhile(Exception):
+    """Another request has saved the object since this one has read it."""
+
+
+class ConsoleInline(TabularInline):
+    """Rows of which a page changes only what was changed on it."""
+
+    formset = edits.EditFormSet
+
+    def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+        return super().get_formset(request, obj, **{"form": edits.for_edits(self.form), **kwargs})
+
+
 class ConsoleAdmin(ModelAdmin):
     #: What the rows of the list are, if they are not called like the list.
     counted = ""
@@ -144,6 +161,8 @@ class ConsoleAdmin(ModelAdmin):
     add_label = ""
     #: Fields whose old and new values the History has: neither secrets nor personal data of callers and contacts.
     history_fields: tuple[str, ...] = ()
+    #: Columns that a save of a change sets beside the fields that were changed.
+    always_saved: tuple[str, ...] = ()
     # unfold has entries of its own for each of these classes of fields.
     formfield_overrides: Any = {
         IntegerField: {"form_class": WholeNumberField},
@@ -170,6 +189,48 @@ class ConsoleAdmin(ModelAdmin):
                 for name, label in zip(form.changed_data, labels, strict=True)
             ]
         return message
+
+    # --- Changes of an object that others change too -------------------------------------------------------------
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, change=change, **kwargs)
+        return edits.for_edits(form) if change else form
+
+    def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any) -> Any:
+        if request.method == "POST" and object_id and self.get_object(request, unquote(object_id)) is None:
+            self.message_user(request, self._deletion(object_id), messages.ERROR)
+            return redirect(self.url_of(None))
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                return super().changeform_view(request, object_id, *args, **kwargs)
+            except ChangedMeanwhile:
+                continue  # the form of the next attempt says what was changed
+        self.message_user(request, "Nothing was saved: others are saving the same. Try again.", messages.ERROR)
+        return redirect(request.path)
+
+    def _deletion(self, object_id: str) -> str:
+        entry = LogEntry.objects.filter(
+            content_type=ContentType.objects.get_for_model(self.model), object_id=unquote(object_id)
+        )
+        last = entry.filter(action_flag=DELETION).select_related("user").order_by("-pk").first()
+        by = f" by {last.user} at {periods.shown(last.action_time)}" if last else ""
+        return f"Nothing was saved: this {self.opts.verbose_name} was deleted{by}."
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Save the changed fields only: saving all of them would undo what others have saved since."""
+        if not change:
+            super().save_model(request, obj, form, change)
+            return
+        names = [name for name in form.changed_data if not self.opts.get_field(name).many_to_many]
+        was = {name: form.initial[name] for name in names}
+        if names and not self.model._base_manager.select_for_update(no_key=True).filter(pk=obj.pk, **was)[:1]:
+            raise ChangedMeanwhile
+        obj.save(update_fields=[*names, *self.always_saved])
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        for note in [note for each in (form, *formsets) if change for note in each.notes()]:
+            self.message_user(request, note, messages.INFO)
 
     def suggestion_detail(self, obj: Any) -> str:
         """What tells `obj` from others of its name, where it is suggested as one types."""

@@ -14,7 +14,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject, cached_property
 from django.utils.text import format_lazy
-from unfold.admin import TabularInline
 
 from accounts import (
     customer_figures,
@@ -33,8 +32,9 @@ from accounts.customer_figures import CustomerFigures
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, UnknownCharge
 from accounts.newest import newest
 from core import periods
-from core.admin import ConditionFilter
+from core.admin import ConditionFilter, ConsoleInline
 from core.cells import column, with_whole_dates
+from core.edits import EditFormSet
 
 NEWEST_ENTRIES = 20
 UNUSED_DAYS = 14
@@ -70,14 +70,14 @@ class ContactForm(forms.ModelForm):
             field.widget.attrs["aria-label"] = field.label
 
 
-class ContactFormSet(forms.BaseInlineFormSet):
+class ContactFormSet(EditFormSet):
     def add_fields(self, form: Any, index: int | None) -> None:
         """`index`: None for the form of one that is added by the page's script."""
         super().add_fields(form, index)
         form.instance.position = None if index is None else index + 1
 
 
-class ContactInline(TabularInline):
+class ContactInline(ConsoleInline):
     """The contacts, with the permissions of the customer."""
 
     model = CustomerContact

@@ -108,6 +108,13 @@ class CustomerField(forms.ModelChoiceField):
             value = Customer.objects.filter(pk=customer_id).first() or value
         return value if value is None else str(value)
 
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        """By id: the customer may have got another name since the page was opened."""
+        try:
+            return self.to_python(self.prepare_value(initial)) != self.to_python(data)
+        except forms.ValidationError:
+            return True
+
     def to_python(self, value: Any) -> Customer | None:
         text = "" if value in self.empty_values else str(value).strip()
         if not text:

@@ -165,11 +165,10 @@ class ApiTokenAdmin(TopUpAdmin):
         return form
 
     def save_model(self, request: HttpRequest, obj: ApiToken, form: forms.ModelForm, change: bool) -> None:
-        """Save the edited columns only: saving all of them would undo what searches have charged meanwhile."""
         require(change)  # Django's "save as new" must not bypass `tokens.issue`
         if name := form.cleaned_data.get("new_customer"):
             obj.customer = self._create_customer(request, name)
-        obj.save(update_fields=form.changed_data)
+        super().save_model(request, obj, form, change)
 
     def page_context(self, request: HttpRequest, obj: ApiToken) -> dict[str, Any]:
         now = timezone.now()

@@ -90,6 +90,7 @@ class ImportedAdmin(NumberAdmin):
     newest = "last added"
     actions_list = ("import_file",)
     list_before_template = "admin/parts/action_buttons.html"
+    always_saved: tuple[str, ...] = ("import_batch",)
     #: Of imports that write the rows.
     kind: ImportBatch.Kind
     add_warning = "A later import of this number overwrites what you enter. Rules override all sources and imports."
@@ -141,6 +142,7 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
     changes."""
 
     form = ContactForm
+    always_saved = ("import_batch", "book", "updated_at")
     kind = ImportBatch.Kind.CONTACTS
     search_help_text = "Number prefix, for example 4930, or part of a name"
     searches_names = True
@@ -199,6 +201,7 @@ class RuleAdmin(DatedNumberAdmin):
     """Shows the rules that concern the same numbers, and which of them apply."""
 
     form = RuleForm
+    always_saved = ("updated_at",)
     ordering = (BY_DIGITS,)
     list_display = ("phone", "spam_label", "name", "note_text", "updated")
     list_filter = ("spam", "is_prefix")
