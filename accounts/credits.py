@@ -22,6 +22,8 @@ MAX_AMOUNT = 10**9
 MAX_BALANCE = 10**15
 MAX_PRICE = 10**9
 _PRICE_STEP = Decimal("0.0001")
+#: An entry that equals one of this time may be the same one, entered again.
+REPEAT_WINDOW = timedelta(minutes=10)
 
 CREDITS = metrics.Counter(
     "callerid_credits",
@@ -38,6 +40,10 @@ class ChangeRefused(ValueError):
 
 class ReferenceUsed(ChangeRefused):
     """The token has an entry with this reference and another amount, kind or price."""
+
+
+class PossiblyRepeated(ValueError):
+    """An equal entry was made within REPEAT_WINDOW; the message says when and by whom."""
 
 
 class NotRefundable(ValueError):
@@ -121,6 +127,24 @@ def change_balance(
         return entry
 
 
+def require_unrepeated(equal: QuerySet[CreditEntry], done: str) -> None:
+    """Raises PossiblyRepeated if one of the `equal` entries was made within REPEAT_WINDOW. `done`: what it has done.
+
+    Call it while the token's row is locked: then it sees an entry that another transaction writes at this moment.
+    """
+    now = timezone.now()
+    booked = equal.exclude(kind=CreditEntry.Kind.SEARCH)  # by this condition they have an index
+    entry = booked.filter(created_at__gt=now - REPEAT_WINDOW).order_by("created_at").last()
+    if entry is not None:
+        minutes = (now - entry.created_at) // timedelta(minutes=1)
+        ago = f"{minutes} minute{'' if minutes == 1 else 's'} ago" if minutes > 0 else "less than a minute ago"
+        raise PossiblyRepeated(f"{done} {ago} by {entry.actor}.")
+
+
+def _with_this_reason(amount: int, verb: str) -> str:
+    return f"{credits_text(abs(amount))} with this reason {'was' if abs(amount) == 1 else 'were'} {verb}"
+
+
 def _check_amount(amount: int) -> None:
     if abs(amount) > MAX_AMOUNT:
         raise ChangeRefused(f"Enter at most {MAX_AMOUNT:,} credits.")
@@ -135,13 +159,15 @@ def change_once(
     reason: str,
     reference: str = "",
     price: Decimal | None = None,
+    may_repeat: bool = True,
 ) -> tuple[CreditEntry, bool]:
     """A top-up of 1 credit or more, or an adjustment, up or down, but not below 0: the entry, and whether it is new. A
     repeated `reference` adds nothing: the existing entry is returned.
 
     `price`: what the customer pays in total, by default `sale_price`; of an adjustment the correction of what was paid,
-    by default none. Raises ChangeRefused, as ReferenceUsed for a reference of another amount, kind or price, and
-    ValueError for an invalid reason or reference. Adjustments and refunds of a revoked token are allowed, because they
+    by default none. Raises ChangeRefused, as ReferenceUsed for a reference of another amount, kind or price,
+    PossiblyRepeated unless it `may_repeat` an entry of the same kind, amount and reason, and ValueError for an invalid
+    reason or reference. Adjustments and refunds of a revoked token are allowed, because they
     correct its ledger.
     """
     is_top_up = kind == CreditEntry.Kind.TOP_UP
@@ -157,6 +183,9 @@ def change_once(
         ApiToken.objects.select_for_update().get(pk=token.pk)
         entry = CreditEntry.objects.filter(token_id=token.pk, reference=reference).first() if reference else None
         if entry is None:
+            if not may_repeat:
+                equal = CreditEntry.objects.filter(token_id=token.pk, kind=kind, amount=amount, reason=reason)
+                require_unrepeated(equal, _with_this_reason(amount, "added" if amount > 0 else "removed"))
             entry = change_balance(
                 token=token, amount=amount, kind=kind, actor=actor, reason=reason, reference=reference, price=price
             )
@@ -192,22 +221,24 @@ def _clean_price(amount: int, price: Decimal | None) -> Decimal | None:
     return price
 
 
-def refund(*, entry: CreditEntry, actor: str, reason: str) -> CreditEntry:
+def refund(*, entry: CreditEntry, actor: str, reason: str, may_repeat: bool = True) -> CreditEntry:
     """Return the credit of a search, once, by a new entry that refers to the search's.
 
-    Raises NotRefundable, ChangeRefused, and ValueError for a reason that is empty or over 200 characters.
+    Raises NotRefundable, ChangeRefused, PossiblyRepeated unless it `may_repeat` the reason of another refund of this
+    token, and ValueError for a reason that is empty or over 200 characters.
     """
     if entry.kind != CreditEntry.Kind.SEARCH:
         raise NotRefundable("Only a search is refunded: adjust the balance instead.")
+    kind, reason = CreditEntry.Kind.REFUND, _clean_reason(reason)
     try:
-        return change_balance(
-            token=entry.token,
-            amount=-entry.amount,
-            kind=CreditEntry.Kind.REFUND,
-            actor=actor,
-            reason=_clean_reason(reason),
-            refunds=entry,
-        )
+        with transaction.atomic():
+            lock(entry.token)
+            if not may_repeat:
+                others = CreditEntry.objects.filter(token_id=entry.token_id, kind=kind, reason=reason)
+                require_unrepeated(others.exclude(refunds=entry), _with_this_reason(-entry.amount, "returned"))
+            return change_balance(
+                token=entry.token, amount=-entry.amount, kind=kind, actor=actor, reason=reason, refunds=entry
+            )
     except IntegrityError as error:
         if not CreditEntry.objects.filter(refunds=entry).exists():
             raise
@@ -223,14 +254,22 @@ def lock(*tokens: ApiToken) -> list[ApiToken]:
 
 
 def transfer(
-    *, from_token: ApiToken, to_token: ApiToken, amount: int, reason: str, actor: str, reference: str = ""
+    *,
+    from_token: ApiToken,
+    to_token: ApiToken,
+    amount: int,
+    reason: str,
+    actor: str,
+    reference: str = "",
+    may_repeat: bool = True,
 ) -> Transfer:
     """Move `amount` credits, 1 or more, to another token of the same customer: an entry of each token, which name the
     other token and share a reference. A repeated `reference` moves nothing: the existing entries are returned.
 
     `from_token` may be revoked, so that what it has left can be spent. Raises ChangeRefused when it has fewer credits,
     when `to_token` is revoked or the tokens have not the same customer, for test tokens, and for a reference of another
-    entry; and ValueError for an invalid reason or reference.
+    entry; PossiblyRepeated unless it `may_repeat` a transfer of the same tokens, amount and reason; and ValueError for
+    an invalid reason or reference.
     """
     if amount < 1:
         raise ChangeRefused("A transfer is 1 credit or more.")
@@ -247,6 +286,9 @@ def transfer(
             raise ChangeRefused("Credits are only moved between tokens of the same customer.")
         if target.revoked_at is not None:
             raise ChangeRefused(f"{target} is revoked, so nobody could spend the credits. Choose another token.")
+        if not may_repeat:
+            given = CreditEntry.objects.filter(token=target, other_token=source, amount=amount, reason=reason)
+            require_unrepeated(given, _with_this_reason(amount, f"moved to {target}"))
         if not source.is_test and source.credits < amount:
             raise ChangeRefused(f"{source} has only {source.credits:,} credits.")
         change = partial(

@@ -126,13 +126,15 @@ def issue(
     rate_limit: int | None = None,
     customer: Customer | None = None,
     price: Decimal | None = None,
+    may_repeat: bool = True,
 ) -> Issued:
     """A new token with `initial_credits` (0 or more), valid for `days` (default TOKEN_DAYS).
 
     A `reference` issues once, so that a form submitted twice creates one token. `contact`: an e-mail address, which
     gets a notice when the balance falls to `low_balance_at` credits. `is_test`: a test token, which has no balance, and
     so no credits, price, contact or threshold. `rate_limit`: 1 to MAX_RATE_LIMIT, or the setting's. `price`: as in
-    credits.top_up. Raises AlreadyIssued, and ValueError for an invalid value, and for a customer that was deleted or
+    credits.top_up. Raises AlreadyIssued, credits.PossiblyRepeated unless it `may_repeat` a token of the same name,
+    customer and credits, and ValueError for an invalid value, and for a customer that was deleted or
     has customers.MAX_TOKENS.
     """
     name, contact = customers.clean_name(name, of="token"), contact and customers.clean_contact(contact)
@@ -158,6 +160,8 @@ def issue(
         with transaction.atomic():
             if customer is not None:
                 customers.lock_for_token(customer)
+            if not may_repeat:
+                _require_unrepeated(token, initial_credits, reference)
             token.save()
             credits.change_balance(
                 token=token,
@@ -175,6 +179,15 @@ def issue(
             raise
         raise AlreadyIssued(entry.token_id) from error
     return Issued(token, api_key)
+
+
+def _require_unrepeated(token: ApiToken, initial_credits: int, reference: str) -> None:
+    """Its customer is locked; without one, two tokens that are issued at the same moment do not see each other."""
+    same = {"name": token.name, "customer": token.customer, "is_test": token.is_test}
+    issues = CreditEntry.objects.filter(kind=CreditEntry.Kind.ISSUE, amount=initial_credits)
+    equal = issues.filter(**{f"token__{name}": value for name, value in same.items()}).exclude(reference=reference)
+    what = "A test token" if token.is_test else f"A token with {credits.credits_text(initial_credits)}"
+    credits.require_unrepeated(equal, f"{what} and this name was issued")
 
 
 _ACTIVE_BY_JTI = """

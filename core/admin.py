@@ -293,7 +293,7 @@ class ConsoleAdmin(ModelAdmin):
         response, or its message on the page of the object `original`, or on the list.
 
         `perform` runs in a transaction, unless it must not be `atomic`. Its ValueError or ValidationError rolls back
-        and is shown in the form.
+        and is shown in the form: at the field, if any, that `form.error_fields` has for the class of the error.
         """
         back_url = self.url_of(context.get("original"))
         if form.is_bound and form.is_valid():
@@ -301,7 +301,8 @@ class ConsoleAdmin(ModelAdmin):
                 with transaction.atomic() if atomic else nullcontext():
                     result = perform(form.cleaned_data)
             except (ValueError, ValidationError) as error:
-                form.add_error(None, " ".join(error.messages) if isinstance(error, ValidationError) else str(error))
+                text = " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
+                form.add_error(getattr(form, "error_fields", {}).get(type(error)), text)
             else:
                 if isinstance(result, HttpResponseBase):
                     return result

@@ -15,7 +15,7 @@ from unfold import widgets
 
 from accounts import customers
 from accounts.admin.suggest_fields import CustomerField
-from accounts.credits import credits_text
+from accounts.credits import PossiblyRepeated, credits_text
 from accounts.models import MAX_RATE_LIMIT, ApiToken, Customer
 from core.forms import ConfirmationField, DecimalNumberField, TextField, WholeNumberField
 
@@ -65,7 +65,31 @@ class EitherField(TextField):
     mark = "a reason or a reference is required"
 
 
-class OnceForm(forms.Form):
+def again_field(label: str) -> forms.BooleanField:
+    return forms.BooleanField(label=label, required=False, widget=forms.HiddenInput)
+
+
+class AgainForm(forms.Form):
+    """Asks, by the box `again`, before it writes an entry that equals one of the last minutes."""
+
+    again = again_field("Do it again")
+    error_fields = {PossiblyRepeated: "again"}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.data.get("again"):
+            self._show_box()
+
+    def add_error(self, field: str | None, error: Any) -> None:
+        super().add_error(field, error)
+        if field == "again":
+            self._show_box()
+
+    def _show_box(self) -> None:
+        self.fields["again"].widget = widgets.UnfoldBooleanWidget()
+
+
+class OnceForm(AgainForm):
     """Takes effect once however often it is submitted: `once` is new on each page, and the ledger's reference."""
 
     once = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
@@ -131,6 +155,7 @@ class ApiTokenForm(forms.ModelForm):
 
 
 class IssueForm(ApiTokenForm, OnceForm):
+    again = again_field("Issue another token")
     is_test = _checkbox(
         label="Test token",
         required=False,
@@ -147,7 +172,7 @@ class IssueForm(ApiTokenForm, OnceForm):
         help_text="Rotating the token restarts the period.",
     )
     reason = _text(help_text="For example, an order number. Shown in the ledger.")
-    field_order = ("name", "customer", "is_test", "initial_credits", "price", "days", "reason")
+    field_order = ("again", "name", "customer", "is_test", "initial_credits", "price", "days", "reason")
 
 
 def reason_of(reference: str) -> str:
@@ -156,6 +181,7 @@ def reason_of(reference: str) -> str:
 
 
 class TopUpForm(OnceForm):
+    again = again_field("Add them again")
     amount = _integer(help_text="Credits to add.")
     price = _price(help_text=lazy(_paid, str)())
     reason = EitherField(max_length=200, required=False, help_text="In your own words. Only operators see it.")
@@ -198,6 +224,7 @@ class BulkTopUpForm(TopUpForm):
 
 
 class AdjustForm(TopUpForm):
+    again = again_field("Adjust the balance again")
     amount = _integer(
         help_text="A negative amount removes credits, e.g. -5. The balance cannot fall below 0.", widget=_SIGNED
     )
@@ -229,7 +256,7 @@ class CustomerTopUpForm(TopUpForm):
     """`targets`: the tokens that it offers; the only one is selected."""
 
     token = TargetField(ApiToken.objects.none(), label="API token", empty_label="Choose a token")
-    field_order = ("token",)
+    field_order = ("again", "token")
 
     def __init__(self, *args: Any, targets: QuerySet[ApiToken], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -242,6 +269,7 @@ class CustomerTopUpForm(TopUpForm):
 class MoveCreditsForm(OnceForm):
     """`targets`: the tokens that it offers."""
 
+    again = again_field("Move them again")
     to_token = TargetField(ApiToken.objects.none(), label="Move to", empty_label="Choose a token")
     amount = _integer(help_text="Credits to move.")
     reason = _text(help_text="Shown in the ledger of both tokens.")

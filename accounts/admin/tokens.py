@@ -39,7 +39,7 @@ from accounts.admin.token_forms import (
     RotateForm,
     TopUpForm,
 )
-from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, TopUpAdmin, record
+from accounts.admin.top_ups import ASKS_AGAIN, TOP_UP, TOP_UP_EXPLANATION, TopUpAdmin, record
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer
 from core.admin import (
     RELATED_PAGES,
@@ -218,7 +218,8 @@ class ApiTokenAdmin(TopUpAdmin):
         if name := data.pop("new_customer"):
             data["customer"] = self._create_customer(request, name)
         try:
-            issued = tokens.issue(**data, actor=request.user.get_username(), reference=reference)
+            actor, may_repeat = request.user.get_username(), data.pop("again")
+            issued = tokens.issue(**data, actor=actor, reference=reference, may_repeat=may_repeat)
         except tokens.AlreadyIssued as error:
             raise ValidationError(
                 f"This page has already issued token #{error.token_id} and shown it. If you lost it, rotate that "
@@ -278,7 +279,7 @@ class ApiTokenAdmin(TopUpAdmin):
         "view",
         "accounts.adjust_apitoken",
         form=AdjustForm,
-        explanation="Corrects the balance with a ledger entry. For purchases, use Top up.",
+        explanation=f"Corrects the balance with a ledger entry. For purchases, use Top up. {ASKS_AGAIN}",
     )
     def adjust(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
         return record(self, request, credits.adjust, obj, data)
@@ -290,13 +291,14 @@ class ApiTokenAdmin(TopUpAdmin):
         form=MoveCreditsForm,
         explanation=(
             "Moves credits to another token of the same customer. This is not a sale and changes no revenue. "
-            "If you submit twice, the credits move only once."
+            + ASKS_AGAIN
         ),
     )
     def move_credits(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
         reference = data.pop("once").hex
         try:
-            moved = credits.transfer(from_token=obj, **data, actor=request.user.get_username(), reference=reference)
+            actor, may_repeat = request.user.get_username(), data.pop("again")
+            moved = credits.transfer(from_token=obj, **data, actor=actor, reference=reference, may_repeat=may_repeat)
         except credits.ReferenceUsed:
             raise ValueError(
                 "This page was submitted before with another amount or token. Open it again to move more."

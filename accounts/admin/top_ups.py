@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.contrib import admin, messages
-from django.core.exceptions import ValidationError
 from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -25,7 +25,12 @@ from core.admin import ConsoleAdmin, Unchanged, require
 log = logging.getLogger(__name__)
 
 TOP_UP = "accounts.top_up_apitoken"
-TOP_UP_EXPLANATION = "Credits are available immediately. If you submit twice, they are added only once."
+#: Of each page on which the same credits could be added again.
+ASKS_AGAIN = (
+    "If an entry with the same amount and reason was made in the last "
+    f"{credits.REPEAT_WINDOW // timedelta(minutes=1)} minutes, the page asks before it makes another one."
+)
+TOP_UP_EXPLANATION = f"Credits are available immediately. {ASKS_AGAIN}"
 
 
 def record(
@@ -39,7 +44,8 @@ def record(
     require_allowance(request, data["amount"], token.entries.filter(reference=data["reference"]))
     fields = {name: data[name] for name in ("amount", "price", "reason", "reference")}
     try:
-        entry, is_new = service(token=token, actor=request.user.get_username(), **fields)
+        actor, may_repeat = request.user.get_username(), data["again"]
+        entry, is_new = service(token=token, actor=actor, may_repeat=may_repeat, **fields)
     except credits.ReferenceUsed:
         if data["own_reference"]:
             raise
@@ -100,8 +106,7 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
             atomic=False,
             title="Top up selected API tokens",
             button="Top up",
-            explanation=f"Adds the amount to each of {len(chosen)} tokens: {names}. "
-            f"If you submit twice, the credits are added only once. {allowance(request)}",
+            explanation=f"Adds the amount to each of {len(chosen)} tokens: {names}. {ASKS_AGAIN} {allowance(request)}",
             form_url=reverse("admin:accounts_apitoken_top_up_selected"),
             error_title="Not all tokens were topped up.",
         )
@@ -109,13 +114,14 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
     def _top_up_each(self, request: HttpRequest, data: dict[str, Any]) -> str:
         """Each token in its own transaction (see credits.change_balance); resubmitting retries what failed."""
         chosen: list[ApiToken] = data["tokens"]
-        added, failed, refused = 0, [], []
+        added, failed, refused, kind = 0, [], [], ValueError
         for token in chosen:
             try:
                 with transaction.atomic():
                     added += not isinstance(record(self, request, credits.top_up, token, data), Unchanged)
             except ValueError as error:
                 refused.append(f"{token}: {error}")
+                kind = type(error) if isinstance(error, credits.PossiblyRepeated) else kind
             except DatabaseError as error:  # its text may hold what was typed
                 log.warning("top-up failed: token=%d %s", token.pk, type(error).__name__)
                 failed.append(str(token))
@@ -123,7 +129,7 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
             sentences = [f"{len(failed) + len(refused)} of {len(chosen)} tokens were not topped up."]
             if failed:
                 sentences.append(f"Database errors; submit again to retry only these: {', '.join(failed)}.")
-            raise ValidationError([*sentences, *refused])
+            raise kind(" ".join([*sentences, *refused]))
         if not added:
             reference = data["own_reference"]
             by = f"with reference {reference}" if reference else "when this page was submitted before"

@@ -142,7 +142,7 @@ def test_forms_take_a_price_and_say_what_empty_means(admin_client: Client, setti
     settings.CREDIT_PRICE = Decimal("0.02")
     assert "Leave empty for 0.02 per credit; 0" in admin_client.get(page(token, "top-up")).text
     submit(admin_client, page(token, "top-up"), amount=10, reason="x", price="1.25")
-    submit(admin_client, page(token, "top-up"), amount=10, reason="x")
+    submit(admin_client, page(token, "top-up"), amount=10, reason="y")
     submit(admin_client, page(token, "adjust"), amount=-5, reason="x", price="-0.50")
     issue(admin_client, initial_credits=10, price="0")
     select(admin_client, token)

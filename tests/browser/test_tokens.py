@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import requests
 
 from tests.browser.conftest import Account, MadeToken
-from tests.browser.pages import Page, expect, screenshots
+from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect, screenshots
 from tests.service import Service
 
 if TYPE_CHECKING:
@@ -117,3 +117,27 @@ def test_second_click_during_a_slow_response_tops_up_once(
     expect(page.get_by_text("Already recorded")).to_be_visible()
     assert len(set(sent)) == 1
     assert account(token)["credits"] == 35
+
+
+def test_same_credits_are_not_added_again_after_back(admin_page: Page, make_token: MakeToken, account: Account) -> None:
+    page, token = admin_page, make_token(credits=10)
+    fill_top_up(page, token, 1000)
+    page.get_by_role("button", name="Top up").click()
+    expect(page.get_by_text("ledger entry").first).to_be_visible()
+    page.go_back()
+    page.get_by_label("Amount").fill("1000")
+    page.get_by_label(re.compile("^Reason")).fill("invoice 17")
+    page.get_by_role("button", name="Top up").click()
+    expect(page.get_by_text(re.compile("1,000 credits with this reason were added .* ago by admin"))).to_be_visible()
+    box = page.get_by_role("checkbox", name="Add them again")
+    expect(box).not_to_be_checked()
+    expect(page.get_by_label("Amount")).to_have_value("1000")
+    expect(page.get_by_label(re.compile("^Reason"))).to_have_value("invoice 17")
+    assert_accessible(page)
+    assert_not_cut(page)
+    screenshots(page, "token-top-up-again")
+    assert account(token)["credits"] == 1010
+    box.check()
+    page.get_by_role("button", name="Top up").click()
+    expect(page.get_by_text("ledger entry").first).to_be_visible()
+    assert account(token)["credits"] == 2010

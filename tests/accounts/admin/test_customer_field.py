@@ -106,7 +106,7 @@ def test_customer_created_by_two_operators_at_once_is_one() -> None:
     fields = {"name": "new", "initial_credits": 0, "days": 30, "reason": "order", "customer": NEW}
     for _ in range(3):
         Customer.objects.filter(tokens=None).delete()
-        pages = [(ADD, {**hidden_fields(client.get(ADD)), **fields}) for _ in range(3)]
+        pages = [(ADD, {**hidden_fields(client.get(ADD)), **fields, "name": f"new {n}"}) for n in range(3)]
         answers = post_all_concurrently(boss, pages)
         assert all("Copy this token now." in answer.text for answer in answers)
         customer = Customer.objects.get(name="Harbour Ltd")

@@ -201,7 +201,7 @@ def test_bulk_page_says_no_retry_for_refused_tokens(admin_client: Client, token:
 
 
 def test_pages_name_no_reference_that_was_not_given(admin_client: Client, token: ApiToken) -> None:
-    single = {**hidden_fields(admin_client.get(page(token, "top-up"))), "amount": 5, "reason": "thanks"}
+    single = {**hidden_fields(admin_client.get(page(token, "top-up"))), "amount": 5, "reason": "many thanks"}
     bulk, _ = send(admin_client, token)
     admin_client.post(page(token, "top-up"), single)
     for url, fields in ((page(token, "top-up"), single), (BULK, bulk)):
