@@ -298,6 +298,15 @@ def transfer(
         return Transfer(taken, change(token=target, amount=amount, other_token=source), is_new=True)
 
 
+def transfer_all(*, from_token: ApiToken, to_token: ApiToken, reason: str, actor: str) -> Transfer | None:
+    """As `transfer`, for all credits that `from_token` has left. None if it has none."""
+    with transaction.atomic():
+        left = lock(from_token, to_token)[0].credits
+        if not left:
+            return None
+        return transfer(from_token=from_token, to_token=to_token, amount=left, reason=reason, actor=actor)
+
+
 def _earlier_transfer(source: ApiToken, target: ApiToken, amount: int, reference: str) -> Transfer | None:
     """The transfer with this reference. Raises ChangeRefused if either token has another entry with it."""
     found = CreditEntry.objects.filter(token__in=[source.pk, target.pk], reference=reference)

@@ -299,12 +299,10 @@ def revoke_and_move(*, token: ApiToken, to_token: ApiToken, reason: str, actor: 
     Raises TokenRevoked when it was revoked before, and what credits.transfer raises: then it is not revoked.
     """
     with transaction.atomic():
-        left = credits.lock(token, to_token)[0].credits  # before `revoke` locks `token` alone
+        credits.lock(token, to_token)  # before `revoke` locks `token` alone
         if not revoke(token=token, reason=reason):
             raise TokenRevoked("This token is already revoked.")
-        if not left:
-            return None
-        return credits.transfer(from_token=token, to_token=to_token, amount=left, reason=reason, actor=actor)
+        return credits.transfer_all(from_token=token, to_token=to_token, reason=reason, actor=actor)
 
 
 def find(text: str) -> list[ApiToken]:

@@ -262,7 +262,8 @@ class ConsoleAdmin(ModelAdmin):
 
     def action_context(self, request: HttpRequest, url_path: str, obj: Any) -> dict[str, Any]:
         """Context of the page of this action in addition to form_action's: `explanation` is added to the action's own,
-        `initial` has values of the form, and `form_options` further arguments of its class."""
+        `initial` has values of the form, `form_options` further arguments of its class, and `instead` a text, and
+        perhaps the `url` and the `label` of a link, in place of a form that cannot be used."""
         return {}
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[UnfoldAction]:
@@ -311,11 +312,12 @@ class ConsoleAdmin(ModelAdmin):
         return self.render_page(request, "form.html", form=form, cancel_url=back_url, **context)
 
     def shown_once_page(
-        self, request: HttpRequest, original: Any, *secrets: Secret, title: str, warning: str, note: str = ""
+        self, request: HttpRequest, original: Any, *secrets: Secret, title: str, warning: str, **context: Any
     ) -> HttpResponse:
-        """The response to a POST, and the only place of these secrets: messages would be stored."""
-        context = {"original": original, "secrets": secrets, "title": title, "warning": warning, "note": note}
-        return self.render_page(request, "shown_once.html", back_url=self.url_of(original), **context)
+        """The response to a POST, and the only place of these secrets: messages would be stored. `note`: below the
+        warning. `back_url`: where its button leads, by default to the page of `original`."""
+        context = {"original": original, "secrets": secrets, "title": title, "warning": warning, **context}
+        return self.render_page(request, "shown_once.html", **{"back_url": self.url_of(original), **context})
 
     def render_page(self, request: HttpRequest, template: str, **context: Any) -> HttpResponse:
         """Render an admin template of this model, of its app, or of all."""

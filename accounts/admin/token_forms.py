@@ -21,8 +21,6 @@ from core.forms import ConfirmationField, DecimalNumberField, TextField, WholeNu
 
 #: How long the old token keeps working after a rotation: minutes and their name.
 GRACES = {0: "none", 60: "1 hour", 24 * 60: "1 day", 7 * 24 * 60: "7 days"}
-#: A day for the customer to switch over.
-DEFAULT_GRACE_MINUTES = 24 * 60
 #: How many tokens one page tops up.
 MAX_AT_ONCE = 900
 
@@ -252,6 +250,13 @@ class TargetField(forms.ModelChoiceField):
         return f"{obj}: {credits_text(obj.credits)}{state}"
 
 
+def _offer(field: Any, targets: QuerySet[ApiToken]) -> None:
+    """The only one is selected."""
+    field.queryset = targets
+    if len(only := targets[:2]) == 1:
+        field.initial = only[0]
+
+
 class CustomerTopUpForm(TopUpForm):
     """`targets`: the tokens that it offers; the only one is selected."""
 
@@ -260,10 +265,7 @@ class CustomerTopUpForm(TopUpForm):
 
     def __init__(self, *args: Any, targets: QuerySet[ApiToken], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        field: Any = self.fields["token"]
-        field.queryset = targets
-        if len(only := targets[:2]) == 1:
-            field.initial = only[0]
+        _offer(self.fields["token"], targets)
 
 
 class MoveCreditsForm(OnceForm):
@@ -276,10 +278,7 @@ class MoveCreditsForm(OnceForm):
 
     def __init__(self, *args: Any, targets: QuerySet[ApiToken], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        field: Any = self.fields["to_token"]
-        field.queryset = targets
-        if not field.queryset.exists():
-            field.help_text = "This customer has no other token that is not revoked."
+        _offer(self.fields["to_token"], targets)
 
 
 class UnrotatedForm(forms.Form):
@@ -288,16 +287,37 @@ class UnrotatedForm(forms.Form):
     expires_at = forms.CharField(widget=forms.HiddenInput)
 
 
-class RotateForm(UnrotatedForm):
+class MoveRestForm(forms.Form):
+    """`targets`: the tokens that it offers to move the credits to; None, or without one, it does not ask."""
+
+    to_token = TargetField(ApiToken.objects.none(), label="Move its credits to", required=False)
+
+    def __init__(self, *args: Any, targets: QuerySet[ApiToken] | None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field: Any = self.fields["to_token"]
+        # A token that was chosen and then revoked is refused.
+        if targets is not None and (targets.exists() or self.data.get("to_token")):
+            field.queryset = targets
+        else:
+            del self.fields["to_token"]
+
+
+class RotateForm(UnrotatedForm, MoveRestForm):
     grace_minutes = forms.TypedChoiceField(
         label="Old token keeps working for",
-        choices=list(GRACES.items()),
+        choices=[(0, "No time: choose this if it was stolen or leaked"), *list(GRACES.items())[1:]],
         coerce=int,
-        initial=DEFAULT_GRACE_MINUTES,
-        widget=widgets.UnfoldAdminSelectWidget,
-        help_text="For the customer to switch to the new one. None: it stops working immediately.",
+        widget=widgets.UnfoldAdminRadioSelectWidget,
+        help_text="For the customer to switch to the new one.",
     )
     reason = _text(help_text="Shown in the history.")
+    to_token = TargetField(
+        ApiToken.objects.none(),
+        label="Move its credits to",
+        required=False,
+        empty_label="Keep them: the new token can spend them",
+    )
+    field_order = ("grace_minutes", "to_token", "reason")
 
 
 class EndGraceForm(UnrotatedForm):
@@ -305,9 +325,8 @@ class EndGraceForm(UnrotatedForm):
     confirmed = ConfirmationField(label="I understand that the previous token stops working immediately.")
 
 
-class RevokeForm(forms.Form):
-    """`targets`: the tokens that it offers to move the credits to; without one, or None, it does not ask, and says what
-    becomes of the credits that are `left`."""
+class RevokeForm(MoveRestForm):
+    """Without `targets` it says what becomes of the credits that are `left`."""
 
     reason = _text()
     to_token = TargetField(
@@ -318,13 +337,9 @@ class RevokeForm(forms.Form):
         help_text="Credits that stay can only be moved later, not spent.",
     )
     confirmed = ConfirmationField(label="I understand that this token stops working permanently.")
+    field_order = ("reason", "to_token", "confirmed")
 
-    def __init__(self, *args: Any, targets: QuerySet[ApiToken] | None, left: str, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, left: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        field: Any = self.fields["to_token"]
-        # A token that was chosen and then revoked is refused.
-        if targets is not None and (targets.exists() or self.data.get("to_token")):
-            field.queryset = targets
-        else:
-            del self.fields["to_token"]
+        if "to_token" not in self.fields:
             self.fields["confirmed"].label = f"{self.fields['confirmed'].label} {left}".strip()

@@ -7,6 +7,7 @@ import json
 import logging
 from datetime import timedelta
 from typing import Any, cast
+from urllib.parse import quote, urlencode
 
 from django import forms
 from django.contrib import admin
@@ -49,7 +50,7 @@ from core.admin import (
     require,
     submitted,
 )
-from core.cells import column
+from core.cells import column, page_url
 from core.numbers import EXAMPLE_NUMBER
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,24 @@ def _left_by_revocation(token: ApiToken) -> str:
         return ""
     later = "; they can be moved later to another token of the customer" if token.customer_id else ""
     return f"Its credits cannot be spent then{later}."
+
+
+def _old_token(token: ApiToken) -> str:
+    """Of a token that was rotated now, what becomes of its previous JWT."""
+    until = token.previous_until
+    return f"The previous token works until {until:%Y-%m-%d %H:%M} UTC." if until else "The previous token has stopped."
+
+
+def _notice(*, old: ApiToken, new: ApiToken) -> dict[str, str]:
+    """A message to the customer about a rotation, without the new JWT, and the URL of an e-mail with it."""
+    contacts = [each.email for each in new.customer.contacts.all()] if new.customer else []
+    to = quote(",".join([new.contact] if new.contact else contacts), safe="@,")
+    text = (
+        f"Your API token {new.name} ({old.hint}) was replaced. {_old_token(new)} "
+        "You get the new token separately: enter it in place of the previous one."
+    )
+    query = urlencode({"subject": f"New API token: {new.name}", "body": text}, quote_via=quote)
+    return {"notice": text, "mail_url": f"mailto:{to}?{query}"}
 
 
 @admin.register(ApiToken)
@@ -194,9 +213,11 @@ class ApiTokenAdmin(TopUpAdmin):
         require(self.has_add_permission(request))
 
         def perform(data: dict[str, Any]) -> HttpResponse:
-            return self._shown_once(request, self._issue(request, data), title="API token issued")
+            return self._shown_once(request, self._issue(request, data), title="API token issued", **then)
 
-        customer_id = base.id_in(request.GET.get("customer", ""))  # from the customer's page
+        # From the customer's page, or from that of moving a token's credits, which follows then.
+        customer_id, source_id = (base.id_in(request.GET.get(name, "")) for name in ("customer", "move_from"))
+        then = {"back_url": page_url(ApiToken, "move_credits", source_id)} if source_id else {}
         form = IssueForm(submitted(request), initial={"customer": customer_id})
         if request.user.has_perm(ADD_CUSTOMER):
             cast(CustomerField, form.fields["customer"]).allow_creation()
@@ -231,7 +252,7 @@ class ApiTokenAdmin(TopUpAdmin):
 
     def offers(self, request: HttpRequest, url_path: str, obj: ApiToken) -> bool:
         if url_path == "move-credits":
-            return obj.customer_id is not None and obj.credits > 0
+            return obj.credits > 0
         if url_path == "end-grace":
             return obj.state == "in grace"
         return (url_path in ("adjust", "edit") or obj.revoked_at is None) and not (
@@ -246,6 +267,7 @@ class ApiTokenAdmin(TopUpAdmin):
                 context["explanation"] = allowance(request)
             case "rotate":
                 context["initial"] = {"expires_at": obj.expires_at.isoformat()}
+                context["form_options"] = {"targets": self._targets_of_rest(request, obj)}
                 if obj.state == "in grace":
                     context["explanation"] = "The grace period of the previous token ends."
             case "end-grace":
@@ -258,10 +280,33 @@ class ApiTokenAdmin(TopUpAdmin):
                 initial = {"amount": obj.credits} if obj.revoked_at else {}
                 context |= {"initial": initial, "form_options": {"targets": targets}}
                 context["explanation"] = f"This token has {credits.credits_text(obj.credits)}."
+                if not targets.exists():
+                    context["instead"] = self._instead_of_moving(request, obj)
             case "revoke":
-                movable = obj.credits > 0 and request.user.has_perm(MOVE_CREDITS)
-                context["form_options"] = {"targets": targets if movable else None, "left": _left_by_revocation(obj)}
+                rest = self._targets_of_rest(request, obj)
+                context["form_options"] = {"targets": rest, "left": _left_by_revocation(obj)}
         return context
+
+    @staticmethod
+    def _targets_of_rest(request: HttpRequest, token: ApiToken) -> QuerySet[ApiToken] | None:
+        """What all its credits can be moved to, if it has any and the user may."""
+        movable = token.credits > 0 and request.user.has_perm(MOVE_CREDITS)
+        return token_list.targets(token) if movable else None
+
+    def _instead_of_moving(self, request: HttpRequest, token: ApiToken) -> dict[str, str]:
+        """What to do first if the customer has no other token."""
+        if token.customer is None:
+            text = "Credits are moved between tokens of one customer, and this token has no customer."
+            if not self.has_change_permission(request):
+                return {"text": f"{text} Ask an operator to enter one."}
+            text += " Edit the token, and enter its customer."
+            return {"text": text, "url": page_url(ApiToken, "edit", token.pk), "label": "Edit this token"}
+        text = f"{token.customer} has no other token that can get the credits."
+        if not self.has_add_permission(request):
+            return {"text": f"{text} Ask an operator to issue one."}
+        query = urlencode({"customer": token.customer_id, "move_from": token.pk})
+        url = f"{page_url(ApiToken, 'add')}?{query}"
+        return {"text": text, "url": url, "label": f"Issue an API token for {token.customer}"}
 
     @form_action(
         "Top up",
@@ -308,18 +353,28 @@ class ApiTokenAdmin(TopUpAdmin):
         return self._log_move(request, moved)
 
     @form_action(
-        "Rotate",
+        "Rotate (also if stolen)",
         "view",
         "accounts.rotate_apitoken",
         form=RotateForm,
-        explanation="Issues a new token with a new lifetime. Balance, ledger and limits stay.",
+        explanation="Issues a new token with a new lifetime in place of the old one. Ledger and limits stay. "
+        "The next page shows the new token, and a message to the customer.",
     )
     def rotate(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> HttpResponse:
+        target, reason = data.get("to_token"), data["reason"]
+        if target is not None:
+            credits.lock(obj, target)  # before `_unrotated` locks `obj` alone
         token = self._unrotated(obj, data)
         issued = tokens.rotate(token=token, grace=timedelta(minutes=data["grace_minutes"]))
         grace = f"The old token keeps working for: {GRACES[data['grace_minutes']]}."
-        self.log_change(request, token, f"Rotated. {grace} Reason: {data['reason']}")
-        return self._shown_once(request, issued, title="API token rotated")
+        self.log_change(request, token, f"Rotated. {grace} Reason: {reason}")
+        moved = None
+        if target is not None:
+            actor = request.user.get_username()
+            moved = credits.transfer_all(from_token=token, to_token=target, reason=reason, actor=actor)
+        note = f"{_old_token(issued.token)} {self._log_move(request, moved) if moved else ''}".strip()
+        notice = _notice(old=obj, new=issued.token)
+        return self._shown_once(request, issued, title="API token rotated", note=note, **notice)
 
     @staticmethod
     def _unrotated(obj: ApiToken, data: dict[str, Any]) -> ApiToken:
@@ -368,14 +423,13 @@ class ApiTokenAdmin(TopUpAdmin):
         self.log_change(request, moved.taken.other_token, received)
         return message
 
-    def _shown_once(self, request: HttpRequest, issued: tokens.Issued, *, title: str) -> HttpResponse:
+    def _shown_once(self, request: HttpRequest, issued: tokens.Issued, *, title: str, **context: Any) -> HttpResponse:
         token = issued.token
         body = json.dumps(
             {"api_key": issued.api_key, "query": TEST_EXAMPLE_NUMBER if token.is_test else EXAMPLE_NUMBER}
         )
         url = request.build_absolute_uri(reverse("search"))
         curl = f"curl -s {url} -H 'Content-Type: application/json' -d '{body}'"
-        until = token.previous_until
         return self.shown_once_page(
             request,
             token,
@@ -383,5 +437,5 @@ class ApiTokenAdmin(TopUpAdmin):
             Secret("curl", "Example request", curl, "Copy command"),
             title=title,
             warning="Copy this token now. It is not stored and will not be shown again.",
-            note=f"The previous token works until {until:%Y-%m-%d %H:%M} UTC." if until else "",
+            **context,
         )

@@ -26,13 +26,20 @@ def test_rotated_token_is_copied_from_the_page_shown_once(
 ) -> None:
     page, token = admin_page, make_token(credits=10)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=service.url)
-    open_action(page, token, "Rotate")
-    page.get_by_label("Old token keeps working for").select_option("60")
+    open_action(page, token, "Rotate (also if stolen)")
+    assert_accessible(page)
+    screenshots(page, "token-rotate")
+    page.get_by_role("radio", name="1 hour").check()
     page.get_by_label(re.compile("^Reason")).fill("leaked")
     page.get_by_role("button", name="Rotate").click()
-    expect(page.get_by_text("The previous token works until")).to_be_visible()
+    expect(page.get_by_text("The previous token works until").first).to_be_visible()
     assert_accessible(page)
     assert_not_cut(page)
+    screenshots(page, "token-rotated")
+    page.get_by_role("button", name="Copy message").click()
+    message = page.evaluate("navigator.clipboard.readText()")
+    assert message == page.locator("#notice").inner_text()
+    assert page.locator("#api_key").inner_text() not in message
 
     page.get_by_role("button", name="Copy token").click()
     expect(page.get_by_text("Copied").first).to_be_visible()
@@ -132,3 +139,27 @@ def test_credits_move_and_the_rest_when_the_token_is_revoked(
     screenshots(page, "revoked-token")
     assert [account(token)["credits"] for token in (old, new)] == [0, 35]
     assert search(service, new)["credits_remaining"] == 34
+
+
+def test_credits_move_to_a_token_that_is_issued_for_it(
+    admin_page: Page, command: Callable[..., str], account: Account
+) -> None:
+    page = admin_page
+    command("create_customer", "Lone Ltd")
+    made = json.loads(command("create_token", "lone", "--credits=30", "--customer=Lone Ltd", "--json"))
+    open_action(page, MadeToken(made["id"], "lone", made["api_key"]), "Move credits")
+    expect(page.get_by_text("has no other token that can get the credits.")).to_be_visible()
+    assert_accessible(page)
+    assert_not_cut(page)
+    screenshots(page, "token-move-without-target")
+    page.get_by_role("link", name=re.compile("Issue an API token for Lone Ltd")).click()
+    page.get_by_label("Name", exact=True).fill("second")
+    page.get_by_label(re.compile("^Reason")).fill("for the credits")
+    page.get_by_role("button", name="Issue").click()
+    page.get_by_role("link", name="I have made a copy").click()
+    expect(page.get_by_label("Move to")).to_contain_text("second")
+    page.get_by_label("Amount").fill("30")
+    page.get_by_label(re.compile("^Reason")).fill("closed")
+    page.get_by_role("button", name="Move credits").click()
+    expect(page.get_by_text("Moved 30 credits to second")).to_be_visible()
+    assert account(MadeToken(made["id"], "lone", ""))["credits"] == 0

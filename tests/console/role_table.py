@@ -141,7 +141,7 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.apitoken", "top_up_selected"): {"amount": 5, "reason": "paid", "once": str(uuid4())},
     ("accounts.apitoken", "adjust"): {"amount": -5, "reason": "mistake", "confirmed": "on"},
     ("accounts.apitoken", "move_credits"): {"amount": 5, "reason": "one till less"},
-    ("accounts.apitoken", "rotate"): {"reason": "leaked"},
+    ("accounts.apitoken", "rotate"): {"reason": "leaked", "grace_minutes": "0"},
     ("accounts.apitoken", "end_grace"): {"reason": "leaked", "confirmed": "on"},
     ("accounts.apitoken", "revoke"): {"reason": "lost", "confirmed": "on"},
     ("accounts.customer", "add"): {"name": "new"},

@@ -1,9 +1,12 @@
 """Issue, top up, adjust, rotate, revoke: what a double click or an outdated page must not do."""
 
+import html
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
+from urllib.parse import unquote
 from uuid import uuid4
 
 import pytest
@@ -14,8 +17,9 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts import tokens
-from accounts.models import ApiToken, CreditEntry, Customer
+from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact
 from tests import awaited
+from tests.account_fixtures import Tills
 from tests.accounts.admin.pages import (
     ADD,
     LEDGER,
@@ -256,12 +260,67 @@ def test_unticked_box_says_what_to_do(admin_client: Client, token: ApiToken, act
 # --- Rotate and revoke -------------------------------------------------------------------------------------------
 
 
-def test_rotation_grace_is_a_day_by_default(admin_client: Client) -> None:
-    issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
-    asked = admin_client.get(page(issued.token, "rotate"))
-    assert asked.context["form"]["grace_minutes"].value() == 24 * 60
+def test_stolen_token_does_not_keep_working_by_default(admin_client: Client, token: ApiToken) -> None:
+    asked = admin_client.get(page(token, "rotate"))
+    assert asked.context["form"]["grace_minutes"].value() is None
     choices = [str(name) for _, name in asked.context["form"].fields["grace_minutes"].choices]
-    assert choices == ["none", "1 hour", "1 day", "7 days"]
+    assert choices == ["No time: choose this if it was stolen or leaked", "1 hour", "1 day", "7 days"]
+    assert "to_token" not in asked.context["form"].fields
+    assert "This field is required." in submit(admin_client, page(token, "rotate"), reason="leaked").text
+    assert ApiToken.objects.get(pk=token.pk).jti == token.jti
+
+
+def test_credits_of_a_stolen_token_can_be_moved(admin_client: Client, tills: Tills) -> None:
+    one, other = tills
+    url = page(one, "rotate")
+    shown = submit(admin_client, url, grace_minutes=0, reason="stolen", to_token=other.pk)
+    assert "The previous token has stopped. Moved 30 credits to till 2" in words(shown.text)
+    assert (balance(one), balance(other)) == (0, 35)
+    assert [entry for entry in history() if "Rotated" in entry[1]] == [
+        ("admin", "Rotated. The old token keeps working for: none. Reason: stolen")
+    ]
+    shown = submit(admin_client, page(other, "rotate"), grace_minutes=60, reason="stolen", to_token="")
+    assert "Moved" not in words(shown.text)
+    assert balance(other) == 35
+
+
+def test_refused_move_does_not_rotate(admin_client: Client, tills: Tills) -> None:
+    one, other = tills
+    opened = hidden_fields(admin_client.get(page(one, "rotate")))
+    tokens.revoke(token=other)
+    refused = admin_client.post(
+        page(one, "rotate"), {**opened, "grace_minutes": 0, "reason": "stolen", "to_token": other.pk}
+    )
+    assert "Choose a token of this customer that is not revoked." in refused.text
+    assert (ApiToken.objects.get(pk=one.pk).jti, balance(one)) == (one.jti, 30)
+
+
+def test_credits_are_moved_by_those_who_may_alone(staff: Callable[..., Client], tills: Tills) -> None:
+    client = staff("view_apitoken", "rotate_apitoken")
+    assert "to_token" not in client.get(page(tills[0], "rotate")).context["form"].fields
+
+
+@pytest.mark.parametrize(
+    ("contact", "to"), [("desk@example.org", "desk@example.org"), ("", "a@example.org,b+c%25@example.org")]
+)
+def test_message_to_the_customer_holds_no_token(admin_client: Client, tills: Tills, contact: str, to: str) -> None:
+    token = tills[0]
+    assert token.customer is not None
+    ApiToken.objects.filter(pk=token.pk).update(contact=contact, name="Müller & Söhne?")
+    for email in ("a@example.org", "b+c%@example.org"):
+        CustomerContact.objects.create(customer=token.customer, email=email)
+    shown = submit(admin_client, page(token, "rotate"), grace_minutes=24 * 60, reason="stolen")
+    (mail_url,) = re.findall(r'href="(mailto:[^"]+)"', shown.text)
+    address, _, query = html.unescape(mail_url).partition("?")
+    assert address == f"mailto:{to}".replace("+", "%2B")
+    mail = {name: unquote(value) for name, value in (each.split("=", 1) for each in query.split("&"))}
+    assert mail["subject"] == "New API token: Müller & Söhne?"
+    assert mail["body"].startswith(
+        f"Your API token Müller & Söhne? ({token.hint}) was replaced. The previous token works"
+    )
+    (message,) = re.findall(r'<pre id="notice"[^>]*>([^<]+)</pre>', shown.text)
+    assert html.unescape(message) == mail["body"]
+    assert "eyJhbGciOi" not in mail["body"] + query
 
 
 def test_rotated_token_works_for_the_selected_time(admin_client: Client) -> None:

@@ -1,5 +1,6 @@
 """Moving credits in the console: to the tokens of the same customer only, once, and when a token is revoked."""
 
+import html
 import re
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +23,7 @@ from tests.accounts.admin.pages import (
     post_concurrently,
     submit,
 )
+from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 
@@ -152,7 +154,7 @@ def test_button_is_where_credits_can_be_moved(admin_client: Client, tills: Tills
     assert offered(one)
     submit(admin_client, page(one, "move-credits"), to_token=other.pk, amount=30, reason="closed")
     assert not offered(one)
-    assert not offered(tokens.issue(name="x", initial_credits=5, actor="test").token)
+    assert offered(tokens.issue(name="x", initial_credits=5, actor="test").token)  # the page says what to do first
     assert not offered(tokens.issue(name="x", customer=one.customer, is_test=True, actor="test").token)
     assert "has no other token" in admin_client.get(page(other, "move-credits")).text
 
@@ -223,3 +225,44 @@ def test_credits_left_by_revocation_are_moved_to_a_later_token(admin_client: Cli
     later = tokens.issue(name="till 9", initial_credits=0, actor="op", customer=left.customer).token
     submit(admin_client, page(left, "move-credits"), to_token=later.pk, amount=30, reason="revoked")
     assert (balance(left), balance(later)) == (0, 30)
+
+
+# --- Without another token ---------------------------------------------------------------------------------------
+
+
+def test_lack_of_another_token_leads_to_issuing_one(admin_client: Client, tills: Tills) -> None:
+    one, other = tills
+    tokens.revoke(token=other)
+    url = page(one, "move-credits")
+    text = admin_client.get(url).text
+    assert f"{one.customer} has no other token that can get the credits." in words(text)
+    assert f"Issue an API token for {one.customer}" in words(text)
+    assert 'name="amount"' not in text
+    (issue_url,) = re.findall(r'href="([^"]+move_from=[^"]+)"', text)
+    opened = admin_client.get(issue_url := html.unescape(issue_url))
+    fields = {"customer": opened.context["form"]["customer"].value(), "name": "till 3", "initial_credits": 0}
+    shown = submit(admin_client, issue_url, **fields, days=30, reason="new")
+    (back_url,) = re.findall(r'<a href="([^"]+)"[^>]*>\s*I have made a copy', shown.text)
+    assert back_url == url
+    made = ApiToken.objects.get(name="till 3")
+    assert admin_client.get(back_url).context["form"]["to_token"].value() in (made, made.pk)
+
+
+def test_token_without_customer_leads_to_entering_one(admin_client: Client, token: ApiToken) -> None:
+    assert page(token, "move-credits") in admin_client.get(page(token, "change")).text
+    text = admin_client.get(page(token, "move-credits")).text
+    assert "this token has no customer. Edit the token, and enter its customer." in words(text)
+    assert f'href="{page(token, "edit")}"' in text
+    submitted = submit(admin_client, page(token, "move-credits"), to_token=token.pk, amount=1, reason="x")
+    assert "this token has no customer" in submitted.text
+    assert balance(token) == 30
+
+
+def test_who_may_not_issue_is_told_whom_to_ask(staff: Callable[..., Client], token: ApiToken, tills: Tills) -> None:
+    client = staff("view_apitoken", "transfer_apitoken")
+    tokens.revoke(token=tills[1])
+    for one, ask in ((token, "Ask an operator to enter one."), (tills[0], "Ask an operator to issue one.")):
+        text = client.get(page(one, "move-credits")).text
+        assert ask in words(text)
+        assert page(one, "edit") not in text
+        assert "/apitoken/add/" not in text
