@@ -59,6 +59,6 @@ def repeated(rows: Sequence[RequestLogEntry]) -> dict[int, int]:
     return {pk: earlier_id for pk, earlier_id in found.values_list("pk", "earlier_id") if earlier_id}
 
 
-def refunded(entry_ids: Sequence[int]) -> set[int]:
-    """Those of these ledger entries that are refunded."""
-    return set(CreditEntry.objects.filter(refunds_id__in=entry_ids).values_list("refunds_id", flat=True))
+def refunds(entry_ids: Sequence[int]) -> dict[int | None, CreditEntry]:
+    """Of these ledger entries, by their ids, the refunds."""
+    return {refund.refunds_id: refund for refund in CreditEntry.objects.filter(refunds_id__in=entry_ids)}

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -35,6 +35,7 @@ from core.hashing import keyed_hash
 #: Numbers that one user may compare with entries, and in how many seconds: trying them all would reveal the number.
 COMPARE_RATE = (10, 60)
 REFUND = "accounts.refund_creditentry"
+REFUNDS = Prefetch("refunded_by", CreditEntry.objects.only("refunds", "created_at", "actor"))
 
 
 def _request_link(entry: CreditEntry) -> str:
@@ -49,22 +50,34 @@ def _is_search(entry: CreditEntry) -> bool:
 
 
 def _is_refundable(entry: CreditEntry) -> bool:
-    return _is_search(entry) and not entry.refunded_by.all()
+    return _is_search(entry) and _refund_of(entry) is None
 
 
-def refund_link(entry_id: int | None) -> str:
-    """A link that refunds this entry; `-` without one."""
+def refund_link(entry_id: int | None, refund: CreditEntry | None) -> str:
+    """A link that refunds this entry, or to its `refund`; `-` without either."""
+    if refund is not None:
+        return _entry_link(refund.pk, refunded(refund))
     return html_link(page_url(CreditEntry, "refund", entry_id), "Refund") if entry_id else "-"
+
+
+def refunded(refund: CreditEntry) -> str:
+    return f"Refunded on {refund.created_at:%Y-%m-%d} by {refund.actor or 'the service'}"
+
+
+def _refund_of(entry: CreditEntry) -> CreditEntry | None:
+    return next(iter(entry.refunded_by.all()), None)
 
 
 def described(request: HttpRequest, entries: Iterable[CreditEntry]) -> list[Any]:
     """With `details`: what the request log knows of a search, for those who may view it; the reason of another entry,
-    and whose it is. With `request_link`."""
+    and whose it is. With `request_link` and `refund_link`."""
     rows: list[Any] = list(entries)
+    prefetch_related_objects(rows, REFUNDS)
     related = RELATED_PAGES[CreditEntry]
     logged = related.details(rows) if request.user.has_perm(related.permission) else {}
     for entry in rows:
         entry.details = logged.get(entry.pk, "-") if _is_search(entry) else _booked(entry)
+        entry.refund_link = refund_link(None, _refund_of(entry))
         entry.request_link = _request_link(entry)
     return rows
 
@@ -85,8 +98,7 @@ class CreditEntryAdmin(TokenListAdmin):
     actions_detail = ("refund", "check_number")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CreditEntry]:
-        refunds = CreditEntry.objects.filter(refunds__isnull=False).only("refunds")
-        return super().get_queryset(request).prefetch_related(Prefetch("refunded_by", refunds))
+        return super().get_queryset(request).prefetch_related(REFUNDS)
 
     def complete(self, request: HttpRequest, rows: list[Any]) -> None:
         for entry in described(request, rows):
@@ -100,9 +112,11 @@ class CreditEntryAdmin(TokenListAdmin):
     signed_amount = column(lambda entry: f"{entry.amount:+,}" if entry.amount else "0", "credits")
     balance = column(lambda entry: f"{entry.balance_after:,}", "balance")
     request_link = column(_request_link, "request id")
-    kind_text = column(lambda entry: f"{entry.kind_text}{', refunded' * bool(entry.refunded_by.all())}", "kind")
+    kind_text = column(lambda entry: f"{entry.kind_text}{', refunded' * bool(_refund_of(entry))}", "kind")
     details = column(lambda entry: entry.details, "details")
-    refund_action = column(lambda entry: refund_link(entry.pk if _is_refundable(entry) else None), "refund")
+    refund_action = column(
+        lambda entry: refund_link(entry.pk if _is_search(entry) else None, _refund_of(entry)), "refund"
+    )
     outcome = column(
         lambda entry: RELATED_PAGES[CreditEntry].details([entry]).get(entry.pk, "No longer in the request log."),
         "outcome",
@@ -116,10 +130,7 @@ class CreditEntryAdmin(TokenListAdmin):
         ),
         "number",
     )
-    refund_link = column(
-        lambda entry: next((_entry_link(refund.pk) for refund in entry.refunded_by.all()), "no"),
-        "refunded",
-    )
+    refunded_text = column(lambda entry: refund_link(None, _refund_of(entry)), "refund")
     reason_text = column(lambda entry: folded(entry.reason) or "-", "reason")
     own_reference = column(lambda entry: entry.own_reference, "reference")
     search_link = column(lambda entry: _entry_link(entry.refunds_id), "refund of")
@@ -138,7 +149,7 @@ class CreditEntryAdmin(TokenListAdmin):
         reference = ("own_reference",) if obj is not None and obj.own_reference else ()
         if obj is not None and obj.kind == CreditEntry.Kind.SEARCH:
             logged = ("outcome",) if request.user.has_perm(RELATED_PAGES[CreditEntry].permission) else ()
-            return (*fields, "request_link", *logged, "number", "refund_link")
+            return (*fields, "request_link", *logged, "number", "refunded_text")
         if obj is not None and obj.kind == CreditEntry.Kind.TRANSFER:
             return (*fields, "other_token_link", "counterpart_link", "actor", "reason_text", *reference)
         refund = obj is not None and obj.kind == CreditEntry.Kind.REFUND
@@ -187,6 +198,8 @@ class CreditEntryAdmin(TokenListAdmin):
     def action_context(self, request: HttpRequest, url_path: str, obj: CreditEntry) -> dict[str, Any]:
         if url_path != "refund":
             return {}
+        if refund := _refund_of(obj):
+            return {"instead": {"text": f"{refunded(refund)}.", "url": self.url_of(refund), "label": "Open the refund"}}
         balance = obj.token.credits - obj.amount
         effect = f"Adds {-obj.amount} credit to {obj.token}, whose balance is then {balance:,}."
         return {"explanation": f"{effect} A refund cannot be undone."}
@@ -219,5 +232,5 @@ class CreditEntryAdmin(TokenListAdmin):
         return Unchanged("No, this search was for another number.")
 
 
-def _entry_link(entry_id: int | None) -> str:
-    return change_link("accounts_creditentry", entry_id, f"Ledger entry {entry_id}")
+def _entry_link(entry_id: int | None, text: str = "") -> str:
+    return change_link("accounts_creditentry", entry_id, text or f"Ledger entry {entry_id}")

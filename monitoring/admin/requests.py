@@ -200,7 +200,7 @@ def _charged(row: Any) -> str:
     if not row.charged:
         return "no, replayed" if row.replayed else "no"
     repeated = _repeated_label(getattr(row, "repeats", None))
-    return format_html("1 credit{} {}", ", refunded" if row.is_refunded else "", repeated)
+    return format_html("1 credit{} {}", ", refunded" if row.refund else "", repeated)
 
 
 def _can_refund(request: HttpRequest) -> bool:
@@ -270,7 +270,7 @@ class RequestLogAdmin(TokenListAdmin):
     short_request_id = column(
         lambda row: short_id(row.request_id, page_url(RequestLogEntry, "change", row.pk)), "request id"
     )
-    refund_action = column(lambda row: refund_link(None if row.is_refunded else row.entry_id), "refund")
+    refund_action = column(lambda row: refund_link(row.entry_id, row.refund), "refund")
     number = column(lambda row: row.number_mask or "-", "number")
     status_text = column(_status_text, "outcome")
     charged_text = column(_charged, "charged")
@@ -317,15 +317,15 @@ class RequestLogAdmin(TokenListAdmin):
         return self.list_display if _can_refund(request) else self.list_display[:-1]
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        offered = obj is not None and obj.entry_id and not obj.is_refunded and _can_refund(request)
-        return tuple(name for name in self.fields if offered or name != "refund_action")
+        is_shown = obj is not None and obj.entry_id and (obj.refund or _can_refund(request))
+        return tuple(name for name in self.fields if is_shown or name != "refund_action")
 
     def complete(self, request: HttpRequest, rows: list[Any]) -> None:
         """What the ledger knows of the charges."""
         repeated = charges.repeated(rows)
-        refunded = charges.refunded([row.entry_id for row in rows if row.entry_id])
+        refunds = charges.refunds([row.entry_id for row in rows if row.entry_id])
         for row in rows:
-            row.repeats, row.is_refunded = repeated.get(row.pk), row.entry_id in refunded
+            row.repeats, row.refund = repeated.get(row.pk), refunds.get(row.entry_id)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         if row := super().get_object(request, object_id, from_field):

@@ -16,6 +16,7 @@ from accounts import audit, credits, tokens
 from accounts.models import ApiToken, CreditEntry
 from callerid_project import erasure
 from tests import awaited
+from tests.account_fixtures import Tills
 from tests.accounts.admin.pages import (
     LEDGER,
     NUMBER,
@@ -46,7 +47,7 @@ def test_page_shows_what_a_search_cost_and_when(admin_client: Client, search: Cr
 
 
 def test_search_and_refund_link_to_each_other(admin_client: Client, search: CreditEntry) -> None:
-    assert "Refunded no" in words(admin_client.get(entry_page(search, "change")).text)
+    assert "Refund -" in words(admin_client.get(entry_page(search, "change")).text)
     refund = credits.refund(entry=search, actor="op", reason="wrong name")
     assert entry_page(refund, "change") in admin_client.get(entry_page(search, "change")).text
     text = admin_client.get(entry_page(refund, "change")).text
@@ -55,6 +56,7 @@ def test_search_and_refund_link_to_each_other(admin_client: Client, search: Cred
     assert listed_entries(admin_client, request_id="req-1") == ["pbx search -1"]
     cells = re.findall(r'<td class="field-kind_text [^>]*>(.*?)</td>', admin_client.get(LEDGER).text)
     assert [words(cell) for cell in cells] == ["Refund", "Search, refunded", "Issue"]
+    assert_names_the_refund(admin_client, refund, LEDGER, entry_page(search, "change"))
 
 
 @pytest.mark.parametrize(
@@ -76,6 +78,32 @@ def test_page_describes_an_operators_entry(
     assert "INV-1" in text
     assert "Check a number" not in text
     assert entry_page(row, "refund") not in text
+
+
+def assert_names_the_refund(client: Client, refund: CreditEntry, *pages: str) -> None:
+    """Each page of the refunded search, by a link, in place of an offer to refund it."""
+    text = f"Refunded on {refund.created_at:%Y-%m-%d} by {refund.actor}"
+    for url in pages:
+        shown = client.get(url).text
+        assert f">{text}</a>" in shown, url
+        assert entry_page(refund, "change") in shown
+        assert f"/{refund.refunds_id}/refund/" not in shown, url
+
+
+def test_refunded_search_is_not_refunded_from_an_old_link(admin_client: Client, search: CreditEntry) -> None:
+    refund = credits.refund(entry=search, actor="op", reason="wrong name")
+    text = admin_client.get(entry_page(search, "refund")).text
+    assert f"Refunded on {refund.created_at:%Y-%m-%d} by op." in words(text)
+    assert (entry_page(refund, "change") in text, 'name="reason"' in text) == (True, False)
+    again = admin_client.post(entry_page(search, "refund"), {"reason": "other"})
+    assert (again.status_code, CreditEntry.objects.filter(kind="refund").count()) == (200, 1)
+
+
+def test_pages_of_token_and_customer_name_a_refund(admin_client: Client, tills: Tills) -> None:
+    awaited.charge(token=tills[0], request_id="r", number=NUMBER, answer={})
+    refund = credits.refund(entry=tills[0].entries.get(kind="search"), actor="op", reason="wrong name")
+    customer = f"/admin/accounts/customer/{tills[0].customer_id}/change/"
+    assert_names_the_refund(admin_client, refund, f"/admin/accounts/apitoken/{tills[0].pk}/change/", customer)
 
 
 # --- Checking a number -----------------------------------------------------------------------------------------

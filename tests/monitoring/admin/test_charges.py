@@ -160,11 +160,12 @@ def test_both_lists_link_the_refund_of_a_charge(admin_client: Client, token: Api
     assert link in admin_client.get(url).text
     request = RequestLogEntry.objects.get()
     assert link in admin_client.get(f"{REQUESTS}{request.pk}/change/").text
-    credits.refund(entry=entry, actor="op", reason="sorry")
+    refund = credits.refund(entry=entry, actor="op", reason="sorry")
     for page in (url, f"{REQUESTS}{request.pk}/change/"):
         text = admin_client.get(page).text
         assert link not in text
-        assert "refunded" in text
+        assert f"Refunded on {refund.created_at:%Y-%m-%d} by op</a>" in text
+        assert f"{LEDGER}{refund.pk}/change/" in text
 
 
 @pytest.mark.parametrize("url", [LEDGER, REQUESTS])
