@@ -54,13 +54,18 @@ class Response(NamedTuple):
 
 class Client:
     """`url`: of the service, without the path of the API. `token`: returns the JWT, for each request when it is sent.
-    `headers`: of each request."""
+    `headers`: of each request. `on_wait`: called with the seconds before each wait for the rate limit."""
 
     def __init__(
-        self, session: http.Session, url: str, token: Callable[[], str], headers: Mapping[str, str] | None = None
+        self,
+        session: http.Session,
+        url: str,
+        token: Callable[[], str],
+        headers: Mapping[str, str] | None = None,
+        on_wait: Callable[[float], object] = lambda wait_s: None,
     ) -> None:
         self._session, self._url, self._token = session, f"{url.rstrip('/')}/callerid/search", token
-        self._headers = dict(headers or {})
+        self._headers, self._on_wait = dict(headers or {}), on_wait
         #: When the rate limit admits the next request (time.monotonic).
         self._free_at = 0.0
 
@@ -85,6 +90,8 @@ class Client:
                     if named_s > MAX_WAIT_S:
                         raise Refused("The service asks to wait for more than an hour: try again later.")
                     wait_s = max(1.0, named_s)
+                if wait_s and response.status == 429:
+                    self._on_wait(wait_s)
             time.sleep(wait_s or 0)
         raise SearchFailed(problem)
 
@@ -101,14 +108,16 @@ class Client:
 
     def post(self, query: str, *, key: str = "") -> Response:
         """One request, when the rate limit admits it. Raises http.RequestFailed."""
-        time.sleep(max(0.0, self._free_at - time.monotonic()))
+        if (wait_s := self._free_at - time.monotonic()) > 0:
+            self._on_wait(wait_s)
+            time.sleep(wait_s)
         headers = self._headers | ({"Idempotency-Key": key} if key else {})
         body = {"api_key": self._token(), "query": query}
         with self._session.request("POST", self._url, json=body, headers=headers) as response:
             content = response.raw.read(_MAX_BYTES, decode_content=True)
         left = _LEFT.search(response.headers.get("RateLimit", ""))
-        wait_s = min(int(left[2]), MAX_WAIT_S) if left and left[1] == "0" else 0
-        self._free_at = time.monotonic() + wait_s
+        next_s = min(int(left[2]), MAX_WAIT_S) if left and left[1] == "0" else 0
+        self._free_at = time.monotonic() + next_s
         return Response(response.status_code, response.headers, content)
 
 

@@ -7,6 +7,7 @@ rate limited and replayed like any other search, also where the rate limit is ke
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -65,6 +66,6 @@ def _search(lookup: FileLookup) -> str:
     policy = addresses.policy_for(lookup.url, private_network=True)
     headers = {"Host": lookup.host, "X-Request-ID": lookup.request_id}
     with http.Session(lookup.url, policy, timeout_s=api_client.TIMEOUT_S) as session:
-        client = api_client.Client(session, lookup.url, jwt, headers)
+        client = api_client.Client(session, lookup.url, jwt, headers, partial(file_lookups.wait, lookup))
         stopped = api_client.search_each(client, f"console {lookup.pk} {lookup.created_at}", due(), keep)
     return stopped or ("Some searches failed." if unanswered(lookup).exists() else "")

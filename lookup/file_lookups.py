@@ -27,6 +27,7 @@ from lookup.models import FileLookup, FileLookupRow
 from lookup.number_file import COLUMNS, UNANSWERED, Record, Result, cells_of, open_numbers
 from phonebook.imports import uploads
 from phonebook.imports.readers.base import UnreadableFile
+from phonebook.imports.upload_process import HEARTBEAT_S
 from phonebook.models import ImportUpload
 
 #: Of ImportUpload.
@@ -108,9 +109,16 @@ def start(lookup: FileLookup, *, token: ApiToken, by: Any, url: str, host: str) 
     run = uuid4().hex
     waiting = FileLookup.objects.filter(pk=lookup.pk, state__in=(State.READY, State.STOPPED))
     values = {"state": State.RUNNING, "error": "", "seen_at": timezone.now(), "run": run, "url": url, "host": host}
-    if not waiting.update(token=token, started_by=by, **values):
+    if not waiting.update(token=token, started_by=by, waits_until=None, **values):
         raise WrongState("It runs already, or was deleted.")
     transaction.on_commit(partial(background_process.start, "process_lookup", str(lookup.pk), run))
+
+
+def wait(lookup: FileLookup, wait_s: float) -> None:
+    """Record that its process waits for the token's rate limit, so long that the page can show it."""
+    if wait_s >= HEARTBEAT_S:
+        until = timezone.now() + timedelta(seconds=wait_s)
+        FileLookup.objects.filter(pk=lookup.pk, run=lookup.run).update(waits_until=until)
 
 
 def stop(lookup: FileLookup) -> None:

@@ -63,6 +63,7 @@ class FileLookup(models.Model):
     size = models.BigIntegerField(db_default=0, help_text="Bytes of its rows.")
     created_at = models.DateTimeField(default=timezone.now)
     seen_at = models.DateTimeField(default=timezone.now, help_text="When its process was last known to run.")
+    waits_until = models.DateTimeField(null=True, help_text="When the token's rate limit admits its next search.")
     run = models.CharField(max_length=32, blank=True, help_text="Identifies its process.")
     url = models.CharField(max_length=200, blank=True, help_text="The address of the service that started it.")
     host = models.CharField(max_length=255, blank=True, help_text="The Host header for that address.")

@@ -130,8 +130,10 @@ def _problems(lookup: FileLookup) -> str:
 def _progress(lookup: FileLookup) -> dict[str, Any]:
     figures = lookup.figures
     done, total = sum(figures[name] for name in ANSWERED), figures.total() - figures["invalid"]
-    state = lookup.get_state_display()
-    return {"state": state, "text": f"{done:,} of {total:,} rows are answered.", "done": done, "total": total}
+    state, text = lookup.get_state_display(), f"{done:,} of {total:,} rows are answered."
+    if lookup.waits_until and lookup.waits_until > timezone.now():
+        text += f" The rate limit of the token is reached: the search continues at {lookup.waits_until:%H:%M:%S} UTC."
+    return {"state": state, "text": text, "done": done, "total": total}
 
 
 @admin.register(FileLookup)

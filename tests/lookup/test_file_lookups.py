@@ -137,6 +137,8 @@ def test_stop_ends_the_process_and_a_new_one_takes_over(desk: Any) -> None:
     process = at.start()
     while at.answered() < 5:  # then it waits for the rate limit
         assert process.poll() is None
+    while at.shell("print(lookup.waits_until)") == "None":  # the page says until when
+        assert process.poll() is None
     at.shell("file_lookups.stop(lookup)")
     other = at.start()
     process.communicate(timeout=60)  # although the state is the same again

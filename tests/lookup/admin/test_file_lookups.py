@@ -490,3 +490,42 @@ def test_import_that_awaits_its_confirmation_is_kept(operator: Client, token: Ap
     ImportUpload.objects.update(kind="lookup", state="checking")
     with pytest.raises(uploads.UploadRefused, match="being checked on another page"):
         uploads.begin(user=user, kind="contacts", file_name="people.csv", size=9, options={})
+
+
+# --- Waiting for the rate limit ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("wait_s", "is_said"), [(59.0, True), (0.5, False), (-1.0, False)])
+def test_page_says_until_when_the_search_waits(
+    operator: Client, token: ApiToken, lookup: FileLookup, wait_s: float, is_said: bool
+) -> None:
+    step(operator, lookup, "start", token=token)
+    lookup.refresh_from_db()
+    file_lookups.wait(lookup, wait_s)
+    lookup.refresh_from_db()
+    progress = operator.get(f"{LIST}{lookup.pk}/progress/").json()["text"]
+    assert progress in words(operator.get(f"{LIST}{lookup.pk}/change/").text)
+    until = f"{lookup.waits_until:%H:%M:%S} UTC." if lookup.waits_until else ""
+    says = f" The rate limit of the token is reached: the search continues at {until}" if is_said else ""
+    assert progress == f"0 of 3 rows are answered.{says}"
+
+
+def test_time_in_the_past_is_not_shown(operator: Client, token: ApiToken, lookup: FileLookup) -> None:
+    FileLookup.objects.update(state="running", token=token, waits_until=timezone.now() - timedelta(seconds=1))
+    assert operator.get(f"{LIST}{lookup.pk}/progress/").json()["text"] == "0 of 3 rows are answered."
+
+
+def test_stopped_search_does_not_wait(operator: Client, token: ApiToken, lookup: FileLookup) -> None:
+    """Nor does one that is started again, before its first request."""
+    FileLookup.objects.update(state="stopped", waits_until=timezone.now() + timedelta(minutes=5))
+    assert "The rate limit" not in operator.get(f"{LIST}{lookup.pk}/change/").text
+    step(operator, lookup, "start", token=token)
+    assert "continues at" not in operator.get(f"{LIST}{lookup.pk}/progress/").json()["text"]
+
+
+def test_ended_process_does_not_delay_the_next_one(operator: Client, token: ApiToken, lookup: FileLookup) -> None:
+    step(operator, lookup, "start", token=token)
+    ended = FileLookup.objects.get()
+    FileLookup.objects.update(run="another")
+    file_lookups.wait(ended, 60)
+    assert FileLookup.objects.get().waits_until is None
