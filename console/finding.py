@@ -34,6 +34,7 @@ from console import pages
 from core import numbers
 from core.admin import MAX_SEARCH, submitted
 from core.cells import page_url
+from core.forms import country_code_help
 from lookup import source_actions
 from monitoring.admin.requests import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
@@ -108,6 +109,7 @@ def view(request: HttpRequest) -> HttpResponse:
         "groups": groups,
         "total": sum(1 + len(result.under) for group in groups or () for result in group.results),
         "is_token_beginning": form.data.get("q", "").startswith(JWT_PREFIX),
+        "country_code_help": country_code_help(form.data.get("q", "")),
         "has_more": any(group.has_more for group in groups or ()),
         "searchable": [(kind.title, kind.found_by) for kind in kinds],
         "title": "Search",

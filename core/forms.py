@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.forms.renderers import DjangoTemplates
 from django.utils.text import format_lazy
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
@@ -82,6 +83,22 @@ class ConfirmationField(forms.BooleanField):
     default_error_messages = {"required": "Tick the box to confirm."}
 
 
+def country_code_help(text: str) -> str:
+    """What to enter in place of a number that lacks its country code; empty for other text."""
+    try:
+        digits = numbers.without_separators(text)
+    except numbers.InvalidNumber:
+        return ""
+    is_long = numbers.MIN_DIGITS <= len(digits) <= numbers.MAX_DIGITS
+    if not digits.isdecimal() or not (digits.startswith("0") or is_long):
+        return ""
+    found = numbers.with_country_code(digits, settings.COUNTRY_CODE, settings.INTERNATIONAL_PREFIX)
+    missing = f'"{text.strip()}" has no country code.'
+    if found is None:
+        return f"{missing} Enter it with its country code, for example +49 30 23125042."
+    return f"{missing} Enter {numbers.formatted(found)}, or the number with another country code."
+
+
 class PhoneNumberField(forms.CharField):
     """A number as people type it, with its country code; cleaned to its digits, or to "" if it may be empty."""
 
@@ -101,7 +118,7 @@ class PhoneNumberField(forms.CharField):
         try:
             return self.parse(text) if text else ""
         except numbers.InvalidNumber as error:
-            message = self.error_messages["invalid"]
+            message = country_code_help(text) or self.error_messages["invalid"]
             raise forms.ValidationError(message, "invalid", {"problem": str(error)}) from error
 
 

@@ -114,6 +114,18 @@ def parse_searched(text: str) -> str:
     return digits
 
 
+def with_country_code(text: str, country_code: str, international_prefix: str) -> str | None:
+    """The digits, with country code, of a number without a plus: as it is dialed in the country with `country_code`, if
+    that is not empty, or abroad, after `international_prefix`. None if it is no such number."""
+    try:
+        digits = without_separators(text)
+        if international_prefix and digits.startswith(international_prefix):
+            return parse_listed(f"+{digits.removeprefix(international_prefix)}")
+        return parse_listed(digits, COUNTRY_CODE_TO_REGION_CODE[int(country_code)][0])
+    except (ValueError, KeyError):  # InvalidNumber, or no country code
+        return None
+
+
 def parse_prefix(text: str) -> str:
     """As `parse_typed`, for the beginning of a number or a whole one: 1 to 15 digits. Raises InvalidNumber."""
     digits = without_separators(text).removeprefix("+")

@@ -19,6 +19,7 @@ from accounts.models import ApiToken, CreditEntry, Customer
 from core import numbers, periods
 from core.admin import ConditionFilter, ReadOnlyAdmin
 from core.cells import column, folded, html_link
+from core.forms import country_code_help
 from core.history import Action
 from lookup.models import SourcePause
 from monitoring.models import AlertRecipient, Incident, Notice
@@ -130,8 +131,10 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
     ordering = ("-pk",)
 
     def search_problem(self, text: str) -> str:
+        is_number = bool(country_code_help(text))
         with suppress(numbers.InvalidNumber):
-            numbers.parse_typed(text)
+            is_number = is_number or bool(numbers.parse_typed(text))
+        if is_number:
             return "Numbers cannot be searched here. Open the rule or the contact of the number, then its history."
         return super().search_problem(text)
 

@@ -1,5 +1,6 @@
 """How numbers are read as people write them."""
 
+import re
 import runpy
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from django import forms
 
 from callerid_project.environment import Environment
 from core import numbers
-from core.forms import DecimalNumberField, WholeNumberField
+from core.forms import DecimalNumberField, WholeNumberField, country_code_help
 from phonebook import directory
 from tests import plugin
 from tests.cases.case import Case
@@ -64,3 +65,19 @@ def callers(case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     readers = [*(runpy.run_path(str(script))["full_number"] for script in scripts), directory.full_number]
     got = {caller: {reader(caller) for reader in readers} for caller in expected}
     assert got == {caller: {number} for caller, number in expected.items()}
+
+
+def missing_country_codes(case: Case, settings: Any) -> None:
+    """`[suggested.CODE]`, where CALLERID_COUNTRY_CODE is CODE or `none`: what is typed = what the console says to enter
+    instead, or "" if it cannot know."""
+    expected: dict[str, dict[str, str]] = case.data.pop("suggested")
+    got: dict[str, dict[str, str]] = {}
+    for code, typed in expected.items():
+        settings.COUNTRY_CODE = "" if code == "none" else code
+        got[code] = {}
+        for text in typed:
+            said = country_code_help(text)
+            assert said.startswith(f'"{text}" has no country code. Enter '), text
+            found = re.search(r"Enter (\+[0-9 ]+), or", said)
+            got[code][text] = found[1] if found else ""
+    assert got == expected
