@@ -96,6 +96,14 @@ _SIDEBAR = {
         _list("Complaints", "report", "phonebook.complaintday", "operator auditor", "spam robocalls"),
         _list("Look up a file", "find_in_page", "lookup.filelookup", "operator", "look-ups batch csv search numbers"),
         _list("Imports", "upload_file", "phonebook.importbatch", "operator auditor", "undo uploads"),
+        _Page(
+            "Erase a number's data",
+            "delete_forever",
+            "phonebook_contact_erase",
+            "phonebook.erase_contact",
+            "operator",
+            "erasure gdpr personal data forget right to be forgotten delete my data remove privacy",
+        ),
     ],
     "Operators": [
         _list("Users", "person", "auth.user", "auditor", "staff operators accounts"),

@@ -6,7 +6,7 @@ Django's connection in a thread. Both raise django.db's errors, so that callers 
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import datetime
 from functools import partial
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Row = tuple[Any, ...]
 SQLITE_PAUSE_S = 0.01
+#: Of a statement that reads a whole table.
+SCAN_TIMEOUT_S = 20.0
 #: `postgresql` or `sqlite`, as DATABASE_URL says. A constant, because reading `connection.vendor` takes long.
 VENDOR = connection.vendor
 #: Of a process that serves PostgreSQL; callerid_project.asgi sets it.
@@ -70,6 +72,12 @@ def statement_timeout(timeout_s: float) -> Iterator[None]:
         finally:
             if limited is not None:
                 limited.max_wait_s = None
+
+
+def scan() -> AbstractContextManager[None]:
+    """For a statement that reads a whole table, which may take SCAN_TIMEOUT_S. Not in a transaction on SQLite, where it
+    would block other writers."""
+    return statement_timeout(SCAN_TIMEOUT_S) if VENDOR == "postgresql" else nullcontext()
 
 
 async def afetch(statement: str, parameters: Sequence[Any] = ()) -> Sequence[Any]:

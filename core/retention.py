@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from core.db import yield_to_writers
+from core.db import scan, yield_to_writers
 
 #: Retention of statistics and settled notices: more than a year, to compare with the previous one.
 KEPT_DAYS = 400
@@ -41,7 +41,8 @@ def delete_in_batches(rows: QuerySet, size: int, *, key: str = "pk") -> int:
 
 def update_in_batches(rows: QuerySet, size: int, **values: Any) -> int:
     """Update `rows` in batches of `size`; returns how many. Scans the table once, without a lock."""
-    keys: Sequence[Any] = list(rows.order_by("pk").values_list("pk", flat=True))
+    with scan():
+        keys: Sequence[Any] = list(rows.order_by("pk").values_list("pk", flat=True))
     updated = 0
     for start in range(0, len(keys), size):
         # Filtered again: a row may have changed since it was found.

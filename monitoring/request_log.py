@@ -116,7 +116,11 @@ def prune() -> int:
     return delete_in_batches(_older_than(settings.REQUEST_LOG_DAYS), PRUNE_ROWS)
 
 
+def about(numbers: Sequence[str]) -> QuerySet[RequestLogEntry]:
+    """The rows of requests for `numbers`."""
+    return RequestLogEntry.objects.filter(number_hash__in=[keyed_hash("number", number) for number in numbers])
+
+
 def erase(numbers: Sequence[str]) -> int:
     """Remove mask and hash of `numbers` from the rows that have them; returns how many changed."""
-    rows = RequestLogEntry.objects.filter(number_hash__in=[keyed_hash("number", number) for number in numbers])
-    return update_in_batches(rows, ERASE_ROWS, number_hash=None, number_mask="")
+    return update_in_batches(about(numbers), ERASE_ROWS, number_hash=None, number_mask="")

@@ -27,6 +27,9 @@ class Contact(models.Model):
     # The ImportBatch that wrote the row last; NULL: an earlier import, or a change in the console since.
     import_batch = models.IntegerField(null=True, editable=False)
 
+    class Meta:
+        permissions = [("erase_contact", "Can erase a number's data everywhere")]
+
     def __str__(self) -> str:
         return str(self.number)
 

@@ -75,7 +75,7 @@ WORST = {
     "phonebook.address_books.carddav._STATUS": "HTTP/",
     "phonebook.address_books.books._ATTRIBUTE": "a-",
     "phonebook.admin.base._NAMED": ">1",
-    "callerid_project.erasure._NUMBER": "1",
+    "console.erasure._NUMBER": "1",
     "phonebook.imports.readers.base.UNDECODED": "\udc80a",
     "phonebook.imports.readers.fritzbox._CONTROL": "&#x1",
     "phonebook.imports.readers.fritzbox._ENCODING": "encoding='a",

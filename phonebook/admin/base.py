@@ -1,19 +1,21 @@
 """Base class of the pages about numbers. No URL has a number; lists are searched by number prefix."""
 
+import json
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 from django import forms
 from django.contrib import messages
 from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR
-from django.db import OperationalError
+from django.contrib.auth.models import User
+from django.db import OperationalError, transaction
 from django.db.models import Model, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.safestring import SafeString
 
-from core import numbers
+from core import history, numbers
 from core.admin import IndexedChangeList, LargeTableAdmin
 from core.cells import column
 from core.forms import PhoneNumberField
@@ -160,8 +162,27 @@ class NumberAdmin(LargeTableAdmin):
         return {"subtitle": self.phone(obj), **pages}
 
     def message_user(self, request: HttpRequest, message: str, *args: Any, **kwargs: Any) -> None:
-        """Django's messages, with numbers as lists show them. (The History has the digits, which an erasure finds.)"""
+        """Django's messages, with numbers as lists show them."""
         super().message_user(request, _in_groups(message), *args, **kwargs)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
+        self._record(request, obj, history.Action.ADDITION, message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> None:
+        self._record(request, obj, history.Action.CHANGE, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Iterable[Any]) -> None:
+        with transaction.atomic():
+            for obj in queryset:
+                self._record(request, obj, history.Action.DELETION, [])
+
+    def _record(self, request: HttpRequest, obj: Any, action: history.Action, message: list[Any]) -> None:
+        """Django's History entry, with the number masked: entries outlive what they are about."""
+        name, digits = str(obj), str(obj.number)
+        if len(digits) >= numbers.MIN_DIGITS:
+            name = name.replace(digits, numbers.mask(digits), 1)
+        text = json.dumps(message) if message else ""
+        history.record(user=cast(User, request.user), action=action, target=obj, name=name, message=text)
 
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest

@@ -131,9 +131,9 @@ def prune() -> int:
     return deleted + retention.delete_in_batches(expired, retention.PRUNE_ROWS)
 
 
-def erase(erased: Collection[str]) -> dict[str, int]:
-    """Delete what the batches have about these numbers. Returns how many rows were deleted or changed."""
-    cleared = 0
+def holding(erased: Collection[str]) -> dict[int, dict[str, Any]]:
+    """Of the batches that name these numbers, or list their masks as rejected, what to write instead."""
+    found = {}
     masks = {numbers.mask(number) for number in erased}
     for batch in ImportBatch.objects.only("file_name", "error", "faults").iterator():
         faults = [
@@ -141,8 +141,13 @@ def erase(erased: Collection[str]) -> dict[str, int]:
         ]
         named = _has(batch.file_name + batch.error, erased)
         if named or len(faults) < len(batch.faults):
-            texts = {"file_name": "", "error": ""} if named else {}
-            cleared += ImportBatch.objects.filter(pk=batch.pk).update(faults=faults, **texts)
+            found[batch.pk] = {"faults": faults, **({"file_name": "", "error": ""} if named else {})}
+    return found
+
+
+def erase(erased: Collection[str]) -> dict[str, int]:
+    """Delete what the batches have about these numbers. Returns how many rows were deleted or changed."""
+    cleared = sum(ImportBatch.objects.filter(pk=pk).update(**values) for pk, values in holding(erased).items())
     deleted = ImportChange.objects.filter(number__in=map(int, erased)).delete()[0]
     return {"import_changes": deleted, "imports": cleared}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 
-from core.db import fetch, fetch_one
+from core.db import fetch, fetch_one, scan
 from core.retention import PRUNE_ROWS, delete_in_batches
 from phonebook.imports import batches, data_sets, formats
 from phonebook.imports.formats import Format
@@ -199,10 +199,10 @@ GROUP BY r.source, r.day, r.total, r.files ORDER BY r.source, r.day
 """
 
 
-def drop_unused_subjects() -> int:
+def drop_unused_subjects(*, wait: bool = True) -> int:
     """Delete the subjects without complaints, some of which contain what people wrote, unless the undo of an import
-    needs them. Returns how many."""
-    with Tables.lock(COMPLAINTS):
+    needs them. Returns how many. `wait`: for an import that is writing (Tables.lock)."""
+    with Tables.lock(COMPLAINTS, wait=wait), scan():
         used = {
             pk
             for model in (ComplaintDay, ImportChange)

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts import charging, idempotency, tokens
 from accounts.models import IdempotencyRecord
-from callerid_project import erasure
+from console import erasure
 from tests import awaited
 from tests.api import NUMBER, Integrator, claim
 from tests.connectors import Knows

@@ -67,6 +67,7 @@ PAGES = {
     "send-test-alert": "/admin/monitoring/incident/send-test/",
     "source-resume": "/admin/monitoring/source/geography/resume/",
     "test-a-number": "/admin/test-a-number/",
+    "erase-a-number": "/admin/erase-a-number/",
     "rules": "/admin/phonebook/numberrule/",
     "rule-add": "/admin/phonebook/numberrule/add/",
     "contacts": "/admin/phonebook/contact/",

@@ -86,6 +86,7 @@ phonebook.contact add                  -       -       -        -        yes    
 phonebook.contact change               -       -       -        -        yes       -        yes
 phonebook.contact delete               -       -       -        -        yes       -        yes
 phonebook.contact import_file          -       -       -        -        yes       -        yes
+phonebook.contact erase                -       -       -        -        yes       -        yes
 
 phonebook.complaintday list            -       -       -        -        yes       yes      yes
 phonebook.complaintday add             -       -       -        -        yes       -        yes
@@ -162,6 +163,12 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("phonebook.numberrule", "change"): {"spam": "true"},
     ("phonebook.contact", "add"): {"number": "493023125043", "name": "x"},
     ("phonebook.contact", "change"): {"name": "renamed"},
+    ("phonebook.contact", "erase"): {
+        "number": "493023125043",
+        "block": "yes",
+        "reference": "letter",
+        "confirmed": "on",
+    },
     ("phonebook.complaintday", "add"): {
         "number": "493023125043",
         "source": "desk",
@@ -256,7 +263,7 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield Request("POST", url(verb), read_only=True)
         case "check_now" | "pause":
             yield from form(url(verb, "complaints"))
-        case "test":
+        case "test" | "erase":
             yield from form(url(verb))
         case "resume":
             yield from form(url(verb, PAUSED))

@@ -139,9 +139,9 @@ def test_history_shows_user_action_object_and_message(rows: dict[str, Model]) ->
     rule = str(rows["phonebook.numberrule"].pk)
     client.post(address("phonebook.numberrule", "delete", rule), {"post": "yes"})
     page = client.get(address("admin.logentry", "changelist")).text
-    assert f'href="{contact}">contact +49 30 23125042</a>' in page
+    assert f'href="{contact}">contact 49********42</a>' in page
     assert "Changed Name." in page
-    assert "rule +49 30 23125042" in page
+    assert "rule 49********42" in page
     assert f'href="{address("phonebook.numberrule", "change", rule)}"' not in page
     assert all(word in page for word in ("the superuser", "changed", "deleted"))
     assert "renamed" not in page

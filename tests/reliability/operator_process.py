@@ -18,7 +18,7 @@ from django.core.management import call_command  # noqa: E402
 
 from accounts import audit, credits, customers, tokens  # noqa: E402
 from accounts.models import ApiToken, CreditEntry, Customer  # noqa: E402
-from callerid_project import erasure  # noqa: E402
+from console import erasure  # noqa: E402
 
 REFUSALS = (credits.NotRefundable, credits.ChangeRefused, tokens.TokenRevoked)
 

@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from callerid_project import erasure
+from console import erasure
 from core import history, numbers
 from core.commands import JSONCommand
 from phonebook import suppression
@@ -32,7 +32,7 @@ class Command(JSONCommand):
         read = list(dict.fromkeys(_read(options["numbers"])))
         masked = [numbers.mask(number) for number in read]
         result: dict[str, Any] = {"numbers": masked}
-        shown = ", ".join(map(_shown, read))
+        shown = ", ".join(map(erasure.shown, read))
         if options["unblock"]:
             result["unblocked"] = suppression.unsuppress(read)
             message = f"Unblocked {result['unblocked']} of {len(read)} numbers: imports add them again."
@@ -64,21 +64,12 @@ class Command(JSONCommand):
         self.write_result(options, result, message)
 
 
-def _shown(number: str) -> str:
-    """Masked, with its country: a number whose country code was left out is another country's."""
-    return f"{numbers.mask(number)} ({numbers.region(number) or 'no country'})"
-
-
 def _read(texts: list[str]) -> list[str]:
     """Raises CommandError, without the number."""
     read = []
     for position, text in enumerate(texts, start=1):
         try:
-            read.append(numbers.parse_typed(text))
-            # The API takes digits as they are, and may have stored them.
-            digits = numbers.without_separators(text).removeprefix("+")
-            if digits not in read and numbers.is_number(digits):
-                read.append(digits)
+            read += erasure.spellings(text)
         except numbers.InvalidNumber as error:
             raise CommandError(f"argument {position}: invalid phone number ({error}). Nothing was changed.") from None
     return read

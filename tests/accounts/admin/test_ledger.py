@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from accounts import audit, credits, tokens
 from accounts.models import ApiToken, CreditEntry
-from callerid_project import erasure
+from console import erasure
 from tests import awaited
 from tests.account_fixtures import Tills
 from tests.accounts.admin.pages import (

@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from accounts import tokens
 from accounts.models import ApiToken, CreditEntry, Customer
-from callerid_project.erasure import erase
+from console.erasure import erase
 from core import api_client, background_process, csv_cells, http
 from lookup import file_lookup_process, file_lookups
 from lookup.models import FileLookup, FileLookupRow

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from callerid_project import erasure
+from console import erasure
 from phonebook.address_books import carddav
 from phonebook.address_books import sync as sync_module
 from phonebook.imports import undo

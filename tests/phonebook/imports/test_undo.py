@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from callerid_project import erasure
+from console import erasure
 from phonebook.imports import batches, staging, undo
 from phonebook.imports.refresh import refresh
 from phonebook.imports.undo import CannotUndo, UndoResult

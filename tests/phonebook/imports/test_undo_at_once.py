@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from callerid_project import erasure
+from console import erasure
 from phonebook.imports import staging, undo
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import TextFile, open_text

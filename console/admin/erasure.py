@@ -1,0 +1,183 @@
+"""The console's page "Erase a number's data": a preview of what is stored, and a report of what was erased. The number
+is sent by POST, and is in no URL, message, log line or table."""
+
+import unicodedata
+from typing import Any, cast
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db import DatabaseError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from unfold.widgets import UnfoldAdminRadioSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from console import erasure
+from core import history, numbers
+from core.admin import require
+from core.commands import command_line
+from core.database_errors import describe
+from core.forms import ConfirmationField, PhoneNumberField
+from core.text import sentence
+from phonebook.imports.staging import LockNotAvailable
+from phonebook.suppression import SuppressedNumbers
+
+PERMISSION = "phonebook.erase_contact"
+MAX_NUMBERS = 20
+#: By the names of `erasure.count`: what it counts, and what happens to it.
+WHAT = {
+    "contacts": ("Contacts", "deleted"),
+    "address_book_contacts": ("Contacts of address books", "deleted"),
+    "complaint_days": ("Complaints, by day and source", "deleted"),
+    "subjects": ("Subjects of complaints that no other number has", "deleted"),
+    "rules": ("Rules for exactly this number", "deleted"),
+    "import_changes": ("Rows kept to undo imports", "deleted"),
+    "imports": ("Imports that list or name the number", "the number is removed"),
+    "uploads": ("Uploaded files that are not imported yet, of all users", "discarded"),
+    "file_lookup_rows": ("Rows of files to look up", "deleted"),
+    "ledger_entries": ("Ledger entries", "the number's hash is removed; amounts stay"),
+    "stored_answers": ("Answers stored for replay (Idempotency-Key)", "answers and hashes are removed"),
+    "requests": ("Requests in the request log", "the number's mask and hash are removed"),
+    "admin_entries": ("History entries", "the number is removed; who did what stays"),
+}
+STAYS = (
+    "amounts, balances and request ids in the ledger, because they are your accounts",
+    "backups: erase the number again after a restore",
+    "logs: they contain masked numbers only",
+    "what your customers have stored of answers, and what vendors store",
+    "exported phone books: export them again",
+    "rules for a prefix of the number",
+    "notes, names and reasons in which somebody typed the number",
+)
+
+_USE_COMMAND = f"Try again, or use the command {command_line('forget')} on the server, which has no time limit."
+
+
+class NumbersField(forms.CharField):
+    """Numbers, one on each line, as PhoneNumberField takes them; cleaned to their digits (erasure.spellings)."""
+
+    widget = UnfoldAdminTextareaWidget(attrs={"rows": 3, "autocomplete": "off"})
+
+    def clean(self, value: Any) -> list[str]:
+        lines = [(at, line) for at, line in enumerate(super().clean(value).splitlines(), 1) if line.strip()]
+        if len(lines) > MAX_NUMBERS:
+            raise forms.ValidationError(f"Enter at most {MAX_NUMBERS} numbers at a time.")
+        found, errors = list[str](), []
+        for at, line in lines:
+            try:
+                found += erasure.spellings(line)
+            except numbers.InvalidNumber as error:
+                message = PhoneNumberField.default_error_messages["invalid"] % {"problem": error}
+                errors.append(f"Line {at}: {message}" if len(lines) > 1 else message)
+        if errors:
+            raise forms.ValidationError(errors)
+        return list(dict.fromkeys(found))
+
+
+class NumbersForm(forms.Form):
+    number = NumbersField(
+        label="Number",
+        max_length=2_000,
+        help_text=(
+            "With its country code, for example +49 30 23125042. "
+            f"You can enter up to {MAX_NUMBERS} numbers, one on each line."
+        ),
+    )
+
+
+class ErasureForm(NumbersForm):
+    number = NumbersField(max_length=2_000, widget=forms.HiddenInput)
+    block = forms.TypedChoiceField(
+        label="May an import add the number again?",
+        choices=[
+            ("yes", "No: imports and address books skip it from now on. A keyed hash of it is kept for that."),
+            ("no", "Yes: the next import or address book that contains it adds it."),
+        ],
+        coerce=lambda value: value == "yes",
+        widget=UnfoldAdminRadioSelectWidget,
+        error_messages={"required": "Select one of these."},
+    )
+    reference = forms.CharField(
+        label="Reference of the request",
+        max_length=100,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
+        help_text="For example: letter of 3 March. The History keeps it: enter neither the number nor a name.",
+    )
+    confirmed = ConfirmationField(label="I understand that this cannot be undone.")
+
+    def clean_reference(self) -> str:
+        text: str = self.cleaned_data["reference"]
+        digits = "".join(str(unicodedata.decimal(each)) for each in text if each.isdecimal())
+        if any(number[-numbers.MIN_DIGITS :] in digits for number in self.cleaned_data.get("number", ())):
+            raise forms.ValidationError("Leave the number out: the History keeps this text.")
+        return sentence(text)
+
+
+def view(request: HttpRequest) -> HttpResponse:
+    """The page: the first POST shows the preview, the second one erases and shows the report, in this response only."""
+    require(request.user.has_perm(PERMISSION))
+    context: dict[str, Any] = {"title": "Erase a number's data", "form": NumbersForm(), "button": "Show what is stored"}
+    if request.method == "POST":
+        asked = NumbersForm(request.POST)
+        context["form"] = asked
+        if asked.is_valid():
+            form = ErasureForm(request.POST if "reference" in request.POST else None, initial=request.POST.dict())
+            found = asked.cleaned_data["number"]
+            if form.is_valid():
+                context |= _erased(request, form)
+            if "report" not in context:
+                context |= _preview(found) | {"form": form}
+    context |= {"stays": STAYS, "cancel_url": reverse("admin:phonebook_contact_erase")}
+    return TemplateResponse(request, "admin/erasure.html", {**admin.site.each_context(request), **context})
+
+
+def _preview(found: list[str]) -> dict[str, Any]:
+    context: dict[str, Any] = {"button": "Erase", "variant": "danger", "once": True}
+    context["numbers"] = [(numbers.formatted(number), numbers.region(number) or "no country") for number in found]
+    try:
+        counts = erasure.count(found)
+    except OperationalError:
+        return context | {"problem": f"The database could not count in time what is stored. {_USE_COMMAND}"}
+    context["is_unknown"] = not any(count for name, count in counts.items() if name != "uploads")
+    return context | {"rows": [(*WHAT[name], counts[name]) for name in WHAT if name in counts]}
+
+
+def _erased(request: HttpRequest, form: ErasureForm) -> dict[str, Any]:
+    """Context of the report; or of an error, after which the form can be sent again."""
+    found, block, reference = (form.cleaned_data[name] for name in ("number", "block", "reference"))
+    user, masked = cast(User, request.user), ", ".join(map(erasure.shown, found))
+
+    def record(message: str) -> None:
+        history.record(user=user, action=history.Action.DELETION, name=f"number {masked}", message=message)
+
+    try:
+        result = erasure.erase(found, block=block, wait=False)
+    except LockNotAvailable:
+        record(f"Began to erase the data of a number, not completed: {reference}")
+        return {"problem": "An import is running. Erase the number again when it has ended."}
+    except DatabaseError as error:  # too late, or a History entry that the role may not change
+        record(f"Began to erase the data of a number, not completed: {reference}")
+        return {"problem": f"Not everything was erased: {describe(error)}. {_USE_COMMAND}"}
+    suppressed = SuppressedNumbers()
+    blocked = all(number in suppressed for number in found)
+    lines = [f"{title}: {result[name]:,}, {what}" for name, (title, what) in WHAT.items() if result[name]]
+    counts = ", ".join(f"{name.replace('_', ' ')} {result[name]}" for name in WHAT if result[name])
+    record(
+        f"Erased the data of a number: {reference} {sentence(counts or 'Nothing was stored')}{' Blocked.' * blocked}"
+    )
+    report = [
+        f"Erased: {masked}",
+        f"Time: {timezone.now():%Y-%m-%d %H:%M:%S} UTC",
+        f"By: {user.get_username()}",
+        f"Request: {reference}",
+        "",
+        *(lines or ["Nothing was stored about it."]),
+        "",
+        "Imports skip the number from now on." if blocked else "A later import that contains the number adds it again.",
+        "",
+        "Not erased:",
+        *(f"- {what}" for what in STAYS),
+    ]
+    return {"report": "\n".join(report), "form": None, "left_in_file": result["overwritten"] is False}

@@ -1,0 +1,221 @@
+"""The page "Erase a number's data": nothing before the confirmation, a report after it, and the number nowhere else."""
+
+import re
+from datetime import date
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.db import OperationalError
+from django.test import Client
+
+from console import erasure
+from core import db, write_buffer
+from monitoring.models import RequestLogEntry
+from phonebook.imports import staging
+from phonebook.imports.contacts import CONTACTS
+from phonebook.models import ComplaintDay, Contact, ImportUpload, NumberRule
+from phonebook.suppression import SuppressedNumbers
+from tests import plugin
+from tests.api import NUMBER, Integrator
+from tests.console.role_table import logged_in
+
+pytestmark = pytest.mark.django_db
+URL = "/admin/erase-a-number/"
+SHOWN = "+49 30 23125042"
+CONFIRMED = {"number": SHOWN, "block": "no", "reference": "letter of 3 March", "confirmed": "on"}
+
+
+@pytest.fixture
+def _known() -> None:
+    Contact.objects.create(number=int(NUMBER), name="Alice Example")
+    NumberRule.objects.create(number=int(NUMBER), name="Alice Example")
+    ComplaintDay.objects.create(number=int(NUMBER), source="desk", day=date(2026, 1, 2), total=1)
+
+
+def stored(page: Any) -> dict[str, int]:
+    """What the preview counts, without zeros."""
+    return {title: count for title, _, count in page.context.get("rows", []) if count}
+
+
+@pytest.mark.usefixtures("_known")
+def test_preview_counts_and_changes_nothing(admin_client: Client, integrator: Integrator) -> None:
+    integrator.search(NUMBER, Idempotency_Key="k")
+    write_buffer.process_buffer.flush()
+    ImportUpload.objects.create(user_id=admin_client.session["_auth_user_id"], kind="contacts", file_name="x", size=1)
+    page = admin_client.post(URL, {"number": SHOWN})
+    assert stored(page) == {
+        "Contacts": 1,
+        "Complaints, by day and source": 1,
+        "Rules for exactly this number": 1,
+        "Uploaded files that are not imported yet, of all users": 1,
+        "Ledger entries": 1,
+        "Answers stored for replay (Idempotency-Key)": 1,
+        "Requests in the request log": 1,
+    }
+    counts = erasure.count([NUMBER])
+    assert Contact.objects.count() == NumberRule.objects.count() == ImportUpload.objects.count() == 1
+    assert not LogEntry.objects.exists()
+    erased = erasure.erase([NUMBER])
+    assert {name: erased[name] for name in counts} == counts
+
+
+@pytest.mark.usefixtures("_known")
+@pytest.mark.parametrize("block", ["yes", "no"])
+def test_report_has_counts_and_neither_number_nor_name(admin_client: Client, block: str) -> None:
+    page = admin_client.post(URL, {**CONFIRMED, "block": block})
+    report = page.context["report"]
+    assert not Contact.objects.exists()
+    assert not NumberRule.objects.exists()
+    assert report.startswith("Erased: 49********42 (DE)\nTime: 20")
+    assert "By: admin\nRequest: letter of 3 March.\n" in report
+    assert "Contacts: 1, deleted\nComplaints, by day and source: 1, deleted" in report
+    assert ("Imports skip the number from now on." in report) is (block == "yes")
+    assert (NUMBER in SuppressedNumbers()) is (block == "yes")
+    content = page.text.partition('id="content-main"')[2].partition("</pre>")[0]
+    assert NUMBER not in re.sub(r"[^0-9]", "", content)
+    assert "Alice" not in page.text
+    entry = LogEntry.objects.get()
+    assert (entry.object_repr, entry.action_flag) == ("number 49********42 (DE)", 3)
+    assert entry.change_message == (
+        "Erased the data of a number: letter of 3 March. contacts 1, complaint days 1, rules 1."
+        + " Blocked." * (block == "yes")
+    )
+    assert NUMBER not in str(dict(admin_client.session))
+
+
+@pytest.mark.usefixtures("_known")
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"reference": "call from 030 2312-5042"}, "Leave the number out: the History keeps this text."),
+        ({"reference": "call from ٠٣٠ ٢٣١٢٥٠٤٢"}, "Leave the number out: the History keeps this text."),
+        ({"reference": ""}, "This field is required."),
+        ({"confirmed": ""}, "Tick the box to confirm."),
+        ({"block": ""}, "Select one of these."),
+    ],
+)
+def test_incomplete_confirmation_erases_nothing(admin_client: Client, changed: dict[str, str], message: str) -> None:
+    page = admin_client.post(URL, {**CONFIRMED, **changed})
+    assert message in page.text
+    assert stored(page)["Contacts"] == 1
+    assert Contact.objects.count() == 1
+    assert not LogEntry.objects.exists()
+
+
+def test_each_bad_line_is_named_without_a_preview(admin_client: Client) -> None:
+    page = admin_client.post(URL, {"number": f"{SHOWN}\n\n030 23125042\n12345"})
+    errors = page.context["form"].errors["number"]
+    assert [error.partition(" (")[0] for error in errors] == [
+        "Line 3: Invalid phone number",
+        "Line 4: Invalid phone number",
+    ]
+    assert "rows" not in page.context
+    page = admin_client.post(URL, {"number": "\n".join([SHOWN] * 21)})
+    assert page.context["form"].errors["number"] == ["Enter at most 20 numbers at a time."]
+
+
+@pytest.mark.usefixtures("_known")
+def test_several_numbers_are_erased_together(admin_client: Client) -> None:
+    Contact.objects.create(number=12125550142, name="Bob Example")
+    both = f"{SHOWN}\r\n+1 212 555 0142\r\n"
+    assert stored(admin_client.post(URL, {"number": both}))["Contacts"] == 2
+    admin_client.post(URL, {**CONFIRMED, "number": both})
+    assert not Contact.objects.exists()
+    assert LogEntry.objects.get().object_repr == "number 49********42 (DE), 1********42 (US)"
+
+
+def test_unknown_number_asks_whether_the_country_is_right(admin_client: Client) -> None:
+    page = admin_client.post(URL, {"number": "4155550130"})
+    assert "Is the country right?" in page.text
+    assert "(CH)" in page.text
+    assert "Nothing was stored about it." in admin_client.post(URL, CONFIRMED).context["report"]
+
+
+@pytest.mark.usefixtures("_known")
+def test_timeout_is_no_success_and_can_be_repeated(
+    admin_client: Client, integrator: Integrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*_: Any) -> None:
+        raise OperationalError("canceling statement due to statement timeout")
+
+    integrator.search(NUMBER)
+    write_buffer.process_buffer.flush()
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, "_erase_from_ledger", late)
+        page = admin_client.post(URL, CONFIRMED)
+    assert "Not everything was erased" in page.text
+    assert "forget" in page.context["problem"]
+    assert "report" not in page.context
+    assert page.context["form"].data["reference"] == "letter of 3 March"
+    assert LogEntry.objects.get().change_message == (
+        "Began to erase the data of a number, not completed: letter of 3 March."
+    )
+    report = admin_client.post(URL, CONFIRMED).context["report"]
+    assert "Ledger entries: 1," in report
+    assert RequestLogEntry.objects.get().number_hash is None
+
+
+@pytest.mark.usefixtures("_known")
+def test_preview_that_times_out_offers_the_command(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: Any) -> None:
+        raise OperationalError("canceling statement due to statement timeout")
+
+    monkeypatch.setattr(erasure, "count", late)
+    page = admin_client.post(URL, {"number": SHOWN})
+    assert "could not count in time" in page.text
+    assert "confirmed" in page.context["form"].fields
+
+
+@pytest.mark.skipif(plugin.production(), reason="the lock is of the connection, which the test shares with the page")
+@pytest.mark.usefixtures("_known")
+def test_page_does_not_wait_for_an_import(admin_client: Client) -> None:
+    with staging.Tables.lock(CONTACTS):
+        page = admin_client.post(URL, CONFIRMED)
+    assert "An import is running." in page.text
+    assert Contact.objects.count() == 1
+
+
+@pytest.mark.skipif(not plugin.production(), reason="SQLite has no limit of statements")
+@pytest.mark.usefixtures("_known")
+def test_scans_of_a_page_may_take_longer_than_others(admin_client: Client, settings: Any) -> None:
+    settings.DB_STATEMENT_TIMEOUT_MS = 500
+    with db.scan():
+        assert db.fetch_one("SHOW statement_timeout") == ("20s",)
+
+
+@pytest.mark.parametrize("words", ["erase", "GDPR", "personal data", "forget", "right to erasure", "delete my data"])
+def test_search_finds_the_page_by_what_it_is_for(admin_client: Client, words: str) -> None:
+    assert admin_client.post("/admin/search/", {"q": words, "palette": "1"}).text.count(URL) == 1
+    assert URL not in logged_in("auditor").post("/admin/search/", {"q": words, "palette": "1"}).text
+
+
+def test_history_of_numbers_has_them_masked(admin_client: Client) -> None:
+    forms: dict[str, dict[str, Any]] = {
+        "contact": {"name": "x", "location": ""},
+        "numberrule": {"spam": "true", "name": "", "note": ""},
+        "complaintday": {"source": "desk", "day": "2026-01-02", "total": 1, "robocalls": 0},
+    }
+    models = {"contact": Contact, "numberrule": NumberRule, "complaintday": ComplaintDay}
+    for model, fields in forms.items():
+        admin_client.post(f"/admin/phonebook/{model}/add/", {"number": SHOWN, **fields})
+        pk = models[model]._default_manager.get().pk
+        changed = {**fields, **({"total": 2} if model == "complaintday" else {"name": "y"})}
+        admin_client.post(f"/admin/phonebook/{model}/{pk}/change/", changed)
+        if model == "contact":
+            admin_client.post(f"/admin/phonebook/{model}/{pk}/delete/", {"post": "yes"})
+        else:
+            chosen = {"action": "delete_selected", "_selected_action": pk, "post": "yes"}
+            admin_client.post(f"/admin/phonebook/{model}/", chosen)
+        assert not models[model]._default_manager.exists()
+    masked = "49********42"
+    names = list(LogEntry.objects.order_by("pk").values_list("object_repr", flat=True))
+    assert names == [*[masked] * 6, *[f"{masked} 2026-01-02"] * 3]
+    assert NUMBER not in str(list(LogEntry.objects.values()))
+
+
+def test_history_masks_a_long_prefix_and_keeps_a_short_one(admin_client: Client) -> None:
+    for number in ("4930231250", "4930"):
+        fields = {"number": number, "is_prefix": "on", "spam": "true", "name": "", "note": ""}
+        admin_client.post("/admin/phonebook/numberrule/add/", fields)
+    assert list(LogEntry.objects.order_by("pk").values_list("object_repr", flat=True)) == ["49******50…", "4930…"]
