@@ -9,11 +9,12 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
-from django.db.models import Aggregate, Count, F, Max, Q, QuerySet, Sum, Window
+from django.db.models import Aggregate, Count, F, Max, Min, Q, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 
 from accounts import request_statistics, sales
 from accounts.models import ApiToken, CreditEntry, TokenDay, UnknownCharge
+from accounts.request_statistics import End
 from core import db, periods
 
 #: A statement may take so long: it may be about all customers, or about several with MAX_TOKENS each.
@@ -23,18 +24,19 @@ TIMEOUT_S = 10
 @dataclass(slots=True)
 class CustomerFigures:
     """`balance`: of usable tokens. `usable`, `empty`: the tokens that can be used and are charged, and those of them
-    without credits. `runs_out`: when the first of these is out of credits; None if none is expected to be. `next_end`:
-    the same of those that have credits. `searches`:
-    the answered ones of the last 30 days, today (UTC) included. `revenue` needs the figures after it: credits of these
-    days, and what was sold with a price at any time."""
+    without credits. `runs_out`: when the first of these is out of credits or expires; None without any. `next_end`: the
+    same of those that have credits, of which `expires` is the first expiry. `searches`: the answered ones of the last
+    30 days, today (UTC) included. `revenue` needs the figures after it: credits of these days, and what was sold with a
+    price at any time."""
 
     token_count: int = 0
     balance: int = 0
     last_charge: datetime | None = None
     usable: int = 0
     empty: int = 0
-    runs_out: datetime | None = None
-    next_end: datetime | None = None
+    expires: datetime | None = None
+    next_end: End | None = None
+    runs_out: End | None = None
     searches: int = 0
     charged: int = 0
     refunded: int = 0
@@ -97,27 +99,30 @@ def _add_tokens(found: Found, customer_ids: Ids | None, now: datetime) -> None:
         balance=Sum("credits", filter=usable, default=0),
         last_charge=Max("last_charged_at"),
         usable=Count("pk", filter=usable & Q(is_test=False)),
-        empty=Count("pk", filter=usable & Q(is_test=False, credits=0)),
+        empty=Count("pk", filter=request_statistics.out_of_credits(now)),
+        expires=Min("expires_at", filter=usable & Q(is_test=False, credits__gt=0)),
     )
 
 
 def _add_ends(found: Found, customer_ids: Ids | None, now: datetime) -> None:
-    """Each token runs out by itself. After `_add_tokens`, which counts those without credits."""
+    """Each token runs out by itself. After `_add_tokens`, which has the first expiry, and counts those without
+    credits."""
     for row in found.values():
-        row.runs_out = now if row.empty else None
+        row.next_end = End(row.expires, "expires") if row.expires else None
     usable = ApiToken.objects.filter(_of(customer_ids, "customer"), revoked_at=None, expires_at__gt=now, is_test=False)
     in_use = request_statistics.with_charged(usable.filter(credits__gt=0), now).order_by()
-    # Tokens older than the days of their rate run out in the order of credits / charged, so the database picks each
-    # customer's first: there may be 100,000. Younger ones are compared here.
+    # The credits of tokens older than the days of their rate run out in the order of credits / charged, so the database
+    # picks each customer's first: there may be 100,000. Younger ones are compared here.
     full_days = Q(created_at__lt=request_statistics.rate_since(now))
     place = Window(RowNumber(), partition_by="customer", order_by=F("credits") * 1.0 / F("charged"))
     first = in_use.filter(full_days).annotate(place=place).filter(place=1)
-    columns = ("customer", "credits", "created_at", "charged")
+    columns = ("customer", "credits", "created_at", "expires_at", "is_test", "charged")
     found_tokens = (rows.values_list(*columns, named=True) for rows in (first, in_use.exclude(full_days)))
     for token in chain.from_iterable(found_tokens):
         row, end = found[token.customer], request_statistics.runs_out(token, token.charged, now)
-        row.next_end = min(filter(None, (row.next_end, end)), default=None)
-        row.runs_out = min(filter(None, (row.runs_out, end)), default=None)
+        row.next_end = min(filter(None, (row.next_end, end)))
+    for row in found.values():
+        row.runs_out = End(now, "credits") if row.empty else row.next_end
 
 
 def _add_searches(found: Found, customer_ids: Ids | None, now: datetime) -> None:

@@ -20,7 +20,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from accounts import credits, customer_links, request_statistics, tokens
-from accounts.admin import ledger_export
+from accounts.admin import ledger_export, token_list
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import ApiToken, CreditEntry, Customer
 from accounts.newest import newest
@@ -199,6 +199,7 @@ def _token(token: Any, now: datetime) -> dict[str, Any]:
         "row": token,
         "state": _state(token, now),
         "in_grace_until": in_grace_until,
+        "runs_out": token_list.runs_out(token, now),
         "limit": f"{count:,} requests in {window_s} seconds",
     }
 

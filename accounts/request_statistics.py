@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import BigIntegerField, F, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce, TruncDay
@@ -163,37 +163,66 @@ def rate_a_day(token: ApiToken, charged: int, now: datetime) -> float:
     return charged / max(1.0, (now - began) / timedelta(days=1))
 
 
-def runs_out(token: ApiToken, charged: int, now: datetime) -> datetime | None:
-    """When the balance will be used up at the current rate; `charged`: as for `rate_a_day`. None: not within a hundred
-    years, or the token is not used at all."""
+class End(NamedTuple):
+    """`cause`: `credits` or `expires`."""
+
+    at: datetime
+    cause: str
+
+
+def runs_out(token: ApiToken, charged: int, now: datetime) -> End:
+    """When a usable token can no longer search: its credits are used up at the current rate, or it expires. `charged`:
+    as for `rate_a_day`."""
+    expires = End(token.expires_at, "expires")
+    if token.is_test:
+        return expires
     if token.credits == 0:
-        return now
-    rate = rate_a_day(token, charged, now)
-    left_days = token.credits / rate if rate else float("inf")
-    return now + timedelta(days=left_days) if left_days < 36_500 else None
+        return End(now, "credits")
+    left_days, rate = (expires.at - now) / timedelta(days=1), rate_a_day(token, charged, now)
+    return End(now + timedelta(days=token.credits / rate), "credits") if rate * left_days > token.credits else expires
+
+
+def expiring(now: datetime, within_days: int) -> Q:
+    """The usable tokens that expire within so many days."""
+    return Q(revoked_at=None, expires_at__gt=now, expires_at__lte=now + timedelta(days=within_days))
+
+
+def out_of_credits(now: datetime) -> Q:
+    """The usable tokens without credits."""
+    return Q(revoked_at=None, expires_at__gt=now, is_test=False, credits=0)
 
 
 @dataclass(frozen=True, slots=True)
 class RunningOut:
     token: ApiToken
     rate_a_day: float
-    at: datetime
+    end: End
+
+
+def ending(now: datetime, *, within_days: int) -> list[RunningOut]:
+    """Usable tokens that run out of credits or expire within `within_days` days, soonest first, without those that are
+    out of credits. Two statements."""
+    soon = {each.token.pk: each for each in running_out(now, within_days=within_days) if each.token.credits}
+    tokens = ApiToken.objects.filter(expiring(now, within_days)).exclude(out_of_credits(now))
+    for token in tokens.only("name", "credits", "customer", "expires_at", "is_test"):
+        soon.setdefault(token.pk, RunningOut(token, 0.0, End(token.expires_at, "expires")))
+    return sorted(soon.values(), key=lambda one: one.end)
 
 
 def running_out(now: datetime, *, within_days: int) -> list[RunningOut]:
-    """Usable tokens that run out within `within_days` days at their current rate, soonest first. Without tokens that
-    have no charged search in the last RATE_DAYS days. One statement."""
+    """Usable tokens whose credits run out within `within_days` days at their current rate, before they expire, soonest
+    first. Without tokens that have no charged search in the last RATE_DAYS days. One statement."""
     since = _rate_since(now)
     # A lower bound: `rate_a_day` divides by the elapsed part of the RATE_DAYS days, or of a younger token's life.
     in_time = Q(created_at__date__gte=since, credits__lte=F("charged") * within_days) | Q(
         created_at__date__lt=since, credits__lte=F("charged") * within_days / (RATE_DAYS - 1)
     )
-    loaded = ApiToken.objects.only("name", "credits", "created_at", "customer")
+    loaded = ApiToken.objects.only("name", "credits", "created_at", "customer", "expires_at", "is_test")
     usable = loaded.filter(revoked_at=None, expires_at__gt=now)
     last = now + timedelta(days=within_days)
     found = [
-        RunningOut(token, rate_a_day(token, token.charged, now), at)
+        RunningOut(token, rate_a_day(token, token.charged, now), end)
         for token in with_charged(usable, now).filter(in_time)
-        if (at := runs_out(token, token.charged, now)) and at <= last
+        if (end := runs_out(token, token.charged, now)).cause == "credits" and end.at <= last
     ]
-    return sorted(found, key=lambda one: one.at)
+    return sorted(found, key=lambda one: one.end)

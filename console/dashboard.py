@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from accounts import request_statistics, sales, unknown_charges
 from accounts.admin.charts import requests_chart
+from accounts.admin.token_list import SOON_DAYS
 from accounts.models import CreditEntry, UnknownCharge
 from accounts.request_statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
 from accounts.sales import Sales
@@ -33,7 +34,6 @@ from monitoring.health import checks
 from monitoring.health.base import Result
 
 VIEW_TOKENS = "accounts.view_apitoken"
-RUNNING_OUT_DAYS = 7
 RUNNING_OUT_TIMEOUT_S = 10
 MAX_RUNNING_OUT = 10
 MAX_ALERTS = 10
@@ -160,11 +160,10 @@ def running_out(request: HttpRequest) -> HttpResponse:
     require(request.user.has_perm(VIEW_TOKENS))
     context: dict[str, Any] = {"running_out": None}
     with suppress(OperationalError), statement_timeout(RUNNING_OUT_TIMEOUT_S):
-        found = request_statistics.running_out(timezone.now(), within_days=RUNNING_OUT_DAYS)
-        soon = [each for each in found if each.token.credits]
-        shown = soon[:MAX_RUNNING_OUT]
+        found = request_statistics.ending(timezone.now(), within_days=SOON_DAYS)
+        shown = found[:MAX_RUNNING_OUT]
         prefetch_related_objects([each.token for each in shown], "customer")
-        context = {"running_out": shown, "more": len(soon) - len(shown), "empty": len(found) - len(soon)}
+        context = {"running_out": shown, "more": len(found) - len(shown)}
     return TemplateResponse(request, "admin/running_out.html", context)
 
 

@@ -128,8 +128,8 @@ class NewestRowsList(IndexedChangeList):
     limit: str
     #: Orders of columns that `sort_values` has: the database would compute them for each row by itself.
     computed: Collection[str] = ()
-    #: A filter's parameter and the value with which the list begins with what runs out first.
-    soonest_first = "", ""
+    #: A filter's parameter and value → the column by which the list is sorted then.
+    sorted_with: Mapping[tuple[str, str], str] = {}
     scan_limited = False
 
     def identified(self) -> Q:
@@ -146,8 +146,8 @@ class NewestRowsList(IndexedChangeList):
     def get_ordering(self, request: HttpRequest, queryset: QuerySet) -> list[Any]:
         """That of the database; the terms in `computed` before it are in `sorted_by`."""
         ordering: list[Any] = super().get_ordering(request, queryset)
-        if self.soonest_first in request.GET.items() and ORDER_VAR not in request.GET:
-            ordering.insert(0, "runs_out")
+        if ORDER_VAR not in request.GET:
+            ordering[:0] = [column for given, column in self.sorted_with.items() if given in request.GET.items()]
         self.sorted_by = list(takewhile(self._is_computed, ordering))
         return [term for term in ordering if not self._is_computed(term)]
 

@@ -103,22 +103,25 @@ class UseFilter(ConditionFilter):
 
     @cached_property
     def conditions(self) -> dict[str, tuple[str, Q]]:
-        since = timezone.now() - timedelta(days=UNUSED_DAYS)
+        now = timezone.now()
+        since = now - timedelta(days=UNUSED_DAYS)
         owned = ApiToken.objects.filter(customer=OuterRef("pk"))
         live = owned.filter(is_test=False)
-        empty = live.filter(revoked_at=None, expires_at__gt=timezone.now(), credits=0)
+        expiring = live.filter(request_statistics.expiring(now, token_list.SOON_DAYS))
+        empty = live.filter(request_statistics.out_of_credits(now))
         unused = Q(Exists(live.filter(created_at__lte=since))) & ~Q(Exists(live.filter(last_charged_at__gt=since)))
         return {
             "unused": (f"not charged for {UNUSED_DAYS} days", unused),
             "no_token": ("no token", ~Q(Exists(owned))),
             "runs_out": (f"running out within {token_list.SOON_DAYS} days", Q()),
+            "expiring": (f"a token expiring within {token_list.SOON_DAYS} days", Q(Exists(expiring))),
             "empty": ("a token out of credits", Q(Exists(empty))),
         }
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Customer]) -> QuerySet[Customer]:
         found = super().queryset(request, queryset)
         if self.value() == "runs_out":
-            found = found.filter(pk__in=token_list.running_out().values("customer"))
+            found = found.filter(pk__in=token_list.running_out().filter(is_test=False).values("customer"))
         return found
 
 
@@ -128,7 +131,7 @@ class CustomerList(base.NewestRowsList):
     limit = "customers; #id finds any customer"
     ascending_first = ("runs_out",)
     computed = customer_figures.FIGURES
-    soonest_first = "use", "runs_out"
+    sorted_with = {("use", "runs_out"): "runs_out", ("use", "expiring"): "runs_out"}
 
     def sort_values(self, ids: list[int], names: Collection[str]) -> dict[str, dict[int, Any]]:
         named = ids if len(ids) <= MAX_NAMED else None
@@ -251,11 +254,11 @@ def _or_dash(value: Any, spec: str) -> str:
 def _runs_out(figures: CustomerFigures, now: datetime) -> str:
     """Of the first of its usable tokens."""
     if 0 < figures.empty < figures.usable:
-        then = f"; next: {figures.next_end:%Y-%m-%d}" if figures.next_end else ""
+        then = f"; next: {token_list.end_text(figures.next_end, now)}" if figures.next_end else ""
         verb = "is" if figures.empty == 1 else "are"
         return f"{figures.empty:,} of {figures.usable:,} tokens {verb} out of credits{then}"
-    end = token_list.end_of_credits(figures.runs_out, now) if figures.usable else "-"
-    return f"first token: {end}" if figures.usable > 1 and figures.runs_out and figures.runs_out > now else end
+    end = token_list.end_text(figures.runs_out, now) if figures.runs_out else "-"
+    return f"first token: {end}" if figures.usable > 1 and not figures.empty else end
 
 
 def _ledger_figures(

@@ -14,6 +14,7 @@ from accounts.admin import base
 from accounts.credits import credits_text
 from accounts.customer_figures import TIMEOUT_S
 from accounts.models import ApiToken, Customer
+from accounts.request_statistics import End
 from core import db
 from core.admin import MAX_LISTED, ConditionFilter
 
@@ -57,20 +58,17 @@ def state_label(token: ApiToken) -> dict[str, str]:
 
 def runs_out(token: Any, now: datetime) -> str:
     """When the token runs out. `token` must come from request_statistics.with_activity."""
-    if token.is_test or not token.is_usable_at(now):
-        return "-"
-    return end_of_credits(request_statistics.runs_out(token, token.charged, now), now)
+    return end_text(request_statistics.runs_out(token, token.charged, now), now) if token.is_usable_at(now) else "-"
 
 
 def runs_out_note(runs_out: str) -> str:
-    """What the date is based on; empty without one."""
-    return "" if runs_out in ("-", OUT_OF_CREDITS) else "at the rate of the last 7 days"
+    """What the date is based on; empty if nothing is estimated."""
+    return "at the rate of the last 7 days" if runs_out.endswith("(credits)") else ""
 
 
-def end_of_credits(at: datetime | None, now: datetime) -> str:
-    if at is None:
-        return "No end at the current rate"
-    return f"{at:%Y-%m-%d}" if at > now else OUT_OF_CREDITS
+def end_text(end: End, now: datetime) -> str:
+    """`2026-12-04 (expires)`."""
+    return f"{end.at:%Y-%m-%d} ({end.cause})" if end.at > now else OUT_OF_CREDITS
 
 
 def targets(token: ApiToken) -> QuerySet[ApiToken]:
@@ -103,20 +101,24 @@ class StateFilter(ConditionFilter):
 
 
 def running_out() -> QuerySet[ApiToken]:
-    """The tokens with credits that run out within SOON_DAYS days, at most MAX_LISTED. Takes longer the more tokens are
-    in use."""
-    soon = request_statistics.running_out(timezone.now(), within_days=SOON_DAYS)
-    ids = [one.token.pk for one in soon if one.token.credits]
-    return ApiToken.objects.filter(pk__in=ids[:MAX_LISTED])
+    """The tokens that run out of credits or expire within SOON_DAYS days, without those out of credits, at most
+    MAX_LISTED. Takes longer the more tokens are in use."""
+    soon = request_statistics.ending(timezone.now(), within_days=SOON_DAYS)
+    return ApiToken.objects.filter(pk__in=[one.token.pk for one in soon[:MAX_LISTED]])
 
 
 class RunsOutFilter(ConditionFilter):
-    title = "credits"
+    title = "runs out"
     parameter_name = "runs_out"
-    conditions = {
-        "soon": (f"running out within {SOON_DAYS} days", Q()),
-        "none": (OUT_OF_CREDITS, Q(credits=0, is_test=False)),
-    }
+
+    @cached_property
+    def conditions(self) -> dict[str, tuple[str, Q]]:
+        now = timezone.now()
+        return {
+            "soon": (f"running out within {SOON_DAYS} days", Q()),
+            "expiring": (f"expiring within {SOON_DAYS} days", request_statistics.expiring(now, SOON_DAYS)),
+            "none": (OUT_OF_CREDITS, request_statistics.out_of_credits(now)),
+        }
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> QuerySet[ApiToken]:
         if self.value() != "soon":
@@ -133,17 +135,17 @@ class TokenList(base.NewestRowsList):
     limit = "tokens; #id and the last 4 characters find any token"
     ascending_first = ("expires", "runs_out")
     computed = ("runs_out",)
-    soonest_first = "runs_out", "soon"
+    sorted_with = {("runs_out", "soon"): "runs_out", ("runs_out", "expiring"): "expires_at"}
 
-    def sort_values(self, ids: list[int], names: Collection[str]) -> dict[str, dict[int, datetime | None]]:
-        now = timezone.now()
-        usable = self.queryset.filter(revoked_at=None, expires_at__gt=now, is_test=False).order_by()
-        in_use = request_statistics.with_charged(usable.filter(credits__gt=0), now)
+    def sort_values(self, ids: list[int], names: Collection[str]) -> dict[str, dict[int, End]]:
+        now, columns = timezone.now(), ("pk", "credits", "created_at", "expires_at", "is_test")
+        usable = self.queryset.filter(revoked_at=None, expires_at__gt=now).order_by()
+        in_use = request_statistics.with_charged(usable, now)
         with db.statement_timeout(TIMEOUT_S):
-            ends: dict[int, datetime | None]
-            ends = dict.fromkeys(usable.filter(credits=0).values_list("pk", flat=True), now)
-            for token in in_use.values_list("pk", "credits", "created_at", "charged", named=True):
-                ends[token.pk] = request_statistics.runs_out(token, token.charged, now)
+            unused = usable.values_list(*columns, named=True)
+            ends = {each.pk: request_statistics.runs_out(each, 0, now) for each in unused}
+            for each in in_use.values_list(*columns, "charged", named=True):
+                ends[each.pk] = request_statistics.runs_out(each, each.charged, now)
         return {"runs_out": ends}
 
     def identified(self) -> Q:

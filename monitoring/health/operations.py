@@ -114,8 +114,8 @@ def _credits(request: Request) -> Findings:
             refused = "Its searches are refused with 403."
             empty.append(_about_token("token.out_of_credits", pk, "is out of credits", refused))
         use = f"It has {credits_text(credits)}, and uses {each.rate_a_day:,.1f} a day."
-        condition = _about_token("token.running_out", pk, f"runs out of credits on {_day(each.at)}", use)
-        opens = credits > 0 and each.at <= now + timedelta(days=days)
+        condition = _about_token("token.running_out", pk, f"runs out of credits on {_day(each.end.at)}", use)
+        opens = credits > 0 and each.end.at <= now + timedelta(days=days)
         soon.append(condition if opens else replace(condition, effect=Effect.PASSING))
     yield from _capped(empty, "Top up the token.", "are out of credits")
     yield from _capped(soon, "Top up the token.", f"will run out of credits within {days} days")

@@ -47,7 +47,7 @@ def url_of(customer: Customer, days: int = 7) -> str:
 
 
 def test_page_shows_what_the_owner_of_the_tokens_may_know(client: Client, customer: Customer) -> None:
-    token, _ = token_of(customer, initial_credits=1_030), token_of(customer, "trial", 0, is_test=True)
+    token, trial = token_of(customer, initial_credits=1_030), token_of(customer, "trial", 0, is_test=True)
     tokens.revoke(token=token_of(customer, "gone", 5, rate_limit=1_200), reason="unpaid bill")
     issue_token("of a stranger")
     for n in range(25):
@@ -68,7 +68,14 @@ def test_page_shows_what_the_owner_of_the_tokens_may_know(client: Client, custom
         "gone",
         "revoked",
     )
-    for expected in (*shown, "request-24", "request-5", f"{token.expires_at:%Y-%m-%d}"):
+    assert text.count("<dt>Runs out</dt>") == 2  # not of the revoked one
+    for expected in (
+        *shown,
+        f"{trial.expires_at:%Y-%m-%d} (expires)",
+        "request-24",
+        "request-5",
+        f"{token.expires_at:%Y-%m-%d}",
+    ):
         assert expected in text, expected
     hidden = ("request-4<", "pays late", "their second", "invoice 7", "@example.org", "boss", "unpaid", "stranger")
     for secret in (*hidden, token.jti):

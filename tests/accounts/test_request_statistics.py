@@ -32,7 +32,7 @@ def spent(token: ApiToken, count: int, *, days_ago: int = 0, outcome: str = "fou
 
 
 def running_out(within_days: int = 7) -> list[tuple[int, datetime]]:
-    return [(one.token.pk, one.at) for one in request_statistics.running_out(NOON, within_days=within_days)]
+    return [(one.token.pk, one.end.at) for one in request_statistics.running_out(NOON, within_days=within_days)]
 
 
 # --- Counting ----------------------------------------------------------------------------------------------------
@@ -118,14 +118,22 @@ def test_rate_of_a_new_token_is_over_its_age(age_days: float, rate: float) -> No
     assert request_statistics.rate_a_day(issued(0, age_days=age_days), 30, NOON) == pytest.approx(rate)
 
 
-def test_runs_out_extrapolates_the_rate() -> None:
+def test_runs_out_is_the_earlier_of_credits_and_expiry() -> None:
     token = issued(20)
-    assert request_statistics.runs_out(token, 65, NOON) == NOON + timedelta(days=2)
-    assert request_statistics.runs_out(token, 0, NOON) is None
+    token.expires_at = expiry = NOON + timedelta(days=3)
+
+    def end(charged: int) -> tuple[datetime, str]:
+        return request_statistics.runs_out(token, charged, NOON)
+
+    assert end(65) == (NOON + timedelta(days=2), "credits")
+    assert end(26) == (expiry, "expires")  # credits for 5 days
+    assert end(0) == (expiry, "expires")
     token.credits = 10**15
-    assert request_statistics.runs_out(token, 1, NOON) is None
+    assert end(1) == (expiry, "expires")
     token.credits = 0
-    assert request_statistics.runs_out(token, 0, NOON) == NOON
+    assert end(0) == (NOON, "credits")
+    token.is_test = True
+    assert end(0) == (expiry, "expires")
 
 
 # --- Who runs out ------------------------------------------------------------------------------------------------
@@ -161,6 +169,25 @@ def test_running_out_excludes_unusable_tokens() -> None:
     assert running_out() == []
 
 
+def test_token_that_expires_first_does_not_run_out_of_credits() -> None:
+    both, later, unused, test, empty = issued(10), issued(60), issued(5), issued(0), issued(0)
+    for token, days in ((both, 2), (later, 3), (unused, 5), (test, 6), (empty, 4)):
+        is_test = token == test
+        ApiToken.objects.filter(pk=token.pk).update(expires_at=NOON + timedelta(days=days), is_test=is_test)
+    for token in (both, later):
+        spent(token, 65)  # 10 a day
+    assert running_out() == [(both.pk, NOON + timedelta(days=1))]
+    ending = request_statistics.ending(NOON, within_days=7)
+    assert [(one.token.pk, (one.end.at - NOON).days, one.end.cause) for one in ending] == [
+        (both.pk, 1, "credits"),
+        (later.pk, 3, "expires"),
+        (unused.pk, 5, "expires"),
+        (test.pk, 6, "expires"),
+    ]
+    tokens.rotate(token=unused, grace=timedelta(hours=1))
+    assert unused.pk not in {one.token.pk for one in request_statistics.ending(NOON, within_days=7)}
+
+
 @pytest.mark.parametrize("age_days", [0, 0.5, 1, 6.4, 6.5, 6.6, 8, 60])
 @pytest.mark.parametrize("within_days", [1, 30])
 def test_running_out_statement_misses_no_token(age_days: float, within_days: int) -> None:
@@ -170,8 +197,8 @@ def test_running_out_statement_misses_no_token(age_days: float, within_days: int
         token = issued(balance, age_days=age_days)
         spent(token, 40)
         spent(token, 9, days_ago=1, outcome="found_none")
-        at = request_statistics.runs_out(token, 49, NOON)
-        if at is not None and at <= NOON + timedelta(days=within_days):
+        end = request_statistics.runs_out(token, 49, NOON)
+        if end.cause == "credits" and end.at <= NOON + timedelta(days=within_days):
             expected.add(token.pk)
     assert {pk for pk, _ in running_out(within_days)} == expected
     assert 0 < len(expected) < 12

@@ -249,10 +249,16 @@ def test_first_ten_tokens_running_out_are_listed(admin_client: Client) -> None:
     rows = table(text, "Running out within 7 days")
     assert [row[0].partition(" (")[0] for row in rows] == [f"pbx {number}" for number in range(1, 11)]
     second = ApiToken.objects.get(name="pbx 1")
-    assert rows[0] == [f"pbx 1 (#{second.pk}) {clinic}", "5", "15.2", "2026-03-09 22:15"]
+    assert rows[0] == [f"pbx 1 (#{second.pk}) {clinic}", "5", "15.2", "2026-03-09 22:15 (credits)"]
     assert f'href="/admin/accounts/apitoken/{second.pk}/change/"' in text
     assert '/apitoken/?runs_out=soon">2 more</a>' in text
-    assert '/apitoken/?runs_out=none">1 token used in the last 7 days is out of credits</a>' in text
+
+
+def test_expiring_token_runs_out_with_its_cause(admin_client: Client) -> None:
+    token = issue_long_ago("pbx", 500)
+    ApiToken.objects.filter(pk=token.pk).update(expires_at=NOW + timedelta(days=6))
+    rows = table(admin_client.get(RUNNING_OUT_URL).text, "Running out within 7 days")
+    assert rows == [[f"pbx (#{token.pk})", "500", "-", "2026-03-15 14:20 (expires)"]]
 
 
 def test_timed_out_token_query_keeps_the_rest_of_the_page(admin_client: Client) -> None:

@@ -162,6 +162,11 @@ def test_filters_find_customers_by_use(admin_client: Client) -> None:
     assert listed(admin_client, use="unused") == ["unused"]
     assert listed(admin_client, use="no_token") == ["empty"]
     assert listed(admin_client, use="runs_out") == ["running"]
+    assert listed(admin_client, use="expiring") == []
+    for name, days in (("new", 6), ("used", 8), ("tester", 6)):
+        ApiToken.objects.filter(name=name).update(expires_at=now + timedelta(days=days))
+    assert listed(admin_client, use="expiring") == ["new"]
+    assert listed(admin_client, use="runs_out") == ["new", "running"]
     assert listed(admin_client, use="empty") == []
 
 
@@ -215,11 +220,11 @@ def test_page_sums_up_the_usable_tokens(admin_client: Client, customer: Customer
         TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=count)
     response = admin_client.get(page_of(customer))
     context = response.context
-    assert not context["rows"][1]["runs_out"].startswith("No end")
+    assert context["rows"][1]["runs_out"].endswith("(credits)")
     assert (context["balance"], context["usable"], context["token_count"]) == (75, 2, 3)
     assert context["searches_30d"] == 100
     assert [row["token"].name for row in context["rows"]] == ["other", "spent", "gone"]
-    end = f'<span class="console-date">{context["rows"][1]["runs_out"]}</span>'
+    end = f'<span class="console-date">{context["rows"][1]["runs_out"].replace(" (", "</span> (")}'
     assert f"<dd>first token: {end}<small>" in response.text
     assert dict(context["chart"]["legend"])["one source matched"] == 100
     assert f"{LEDGER}?customer={customer.pk}&amp;since=2000-01-01" in response.text
@@ -240,7 +245,10 @@ def test_end_of_credits_names_its_rate_only_with_a_date(admin_client: Client, cu
         assert "out of credits<small></small>" in admin_client.get(path).text
     credits.top_up(token=token, amount=10, reason="x", actor="test")
     for path in (page(token, "change"), page_of(customer)):
-        assert "at the rate of the last 7 days" in admin_client.get(path).text
+        assert "(expires)<small></small>" in admin_client.get(path).text
+    TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=10)
+    for path in (page(token, "change"), page_of(customer)):
+        assert "(credits)<small>at the rate of the last 7 days" in admin_client.get(path).text
 
 
 def test_contacts_are_added_and_deleted_without_a_trace(admin_client: Client, customer: Customer) -> None:

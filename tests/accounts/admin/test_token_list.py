@@ -11,6 +11,7 @@ from django.utils import timezone
 from accounts import credits, tokens
 from accounts.models import ApiToken, TokenDay
 from tests.accounts.admin.pages import LEDGER, LIST, issue_token, page, query_count
+from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 
@@ -88,22 +89,39 @@ def test_list_and_page_show_when_credits_run_out(admin_client: Client) -> None:
             for name in ("balance", "searches", "runs_out")
         ]
 
-    def date_in(days: float) -> str:
+    def end_in(days: float) -> str:
         began = datetime.combine(timezone.now().date() - timedelta(days=6), datetime.min.time(), UTC)
         rate_days = (timezone.now() - began) / timedelta(days=1)
-        return f"{timezone.now() + timedelta(days=days * rate_days):%Y-%m-%d}"
+        return f"{timezone.now() + timedelta(days=days * rate_days):%Y-%m-%d} (credits)"
 
-    assert columns(soon) == ["30", "70", date_in(30 / 70)]
-    assert columns(later) == ["30", "10", date_in(30 / 7)]
-    assert columns(unused) == ["30", "0", "No end at the current rate"]
+    assert columns(soon) == ["30", "70", end_in(30 / 70)]
+    assert columns(later) == ["30", "10", end_in(30 / 7)]
+    assert columns(unused) == ["30", "0", f"{unused.expires_at:%Y-%m-%d} (expires)"]
     assert columns(empty) == ["0", "0", "out of credits"]
     assert columns(gone) == ["30", "70", "-"]
     assert listed(admin_client, runs_out="soon") == ["soon"]
     assert listed(admin_client, runs_out="none") == ["empty"]
-    assert listed(admin_client, o="7") == ["empty", "soon", "later", "gone", "unused"]
-    assert listed(admin_client, o="-7", state="active") == ["later", "soon", "empty", "unused"]
+    assert listed(admin_client, o="7") == ["empty", "soon", "later", "unused", "gone"]
+    assert listed(admin_client, o="-7", state="active") == ["unused", "later", "soon", "empty"]
     facts = admin_client.get(page(later, "change")).context
-    assert (facts["runs_out"], facts["token"].searches_30d) == (date_in(30 / 7), 10)
+    assert (words(facts["runs_out"]), facts["token"].searches_30d) == (end_in(30 / 7), 10)
+
+
+def test_token_runs_out_when_it_expires_before_its_credits(admin_client: Client) -> None:
+    now = timezone.now()
+    for name, days in (("expires", 6), ("both", 2), ("later", 30), ("empty", 3), ("gone", 1)):
+        used(token := issue_token(name, 0 if name == "empty" else 500), days_ago=1, count=70)
+        ApiToken.objects.filter(pk=token.pk).update(expires_at=now + timedelta(days=days))
+    test = tokens.issue(name="test", is_test=True, actor="test").token
+    ApiToken.objects.filter(pk=test.pk).update(expires_at=now + timedelta(days=5))
+    tokens.revoke(token=ApiToken.objects.get(name="gone"))
+    ApiToken.objects.filter(name="both").update(credits=5)
+    assert listed(admin_client, runs_out="soon") == ["both", "test", "expires"]
+    assert listed(admin_client, runs_out="expiring") == ["both", "empty", "test", "expires"]
+    assert listed(admin_client, runs_out="none") == ["empty"]
+    assert listed(admin_client, o="7") == ["empty", "both", "test", "expires", "later", "gone"]
+    shown = admin_client.get(page(ApiToken.objects.get(name="expires"), "change")).context
+    assert (words(shown["runs_out"]), shown["runs_out_note"]) == (f"{now + timedelta(days=6):%Y-%m-%d} (expires)", "")
 
 
 def test_running_out_lists_the_soonest_first_without_empty(admin_client: Client) -> None:
