@@ -12,7 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import OperationalError
-from django.db.models import prefetch_related_objects
+from django.db.models import Count, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
@@ -20,7 +20,7 @@ from django.utils import timezone
 from accounts import request_statistics, sales, unknown_charges
 from accounts.admin.charts import requests_chart
 from accounts.admin.token_list import SOON_DAYS
-from accounts.models import CreditEntry, UnknownCharge
+from accounts.models import ApiToken, CreditEntry, UnknownCharge
 from accounts.request_statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
 from accounts.sales import Sales
 from console import status_page
@@ -28,6 +28,8 @@ from core import periods
 from core.admin import require
 from core.db import statement_timeout
 from core.periods import CalendarPeriod, Period
+from lookup.models import SourcePause
+from lookup.source_actions import configured
 from monitoring import alert_list, source_report
 from monitoring.admin.incidents import checked, related_pages
 from monitoring.health import checks
@@ -65,29 +67,40 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
             "last_month": CalendarPeriod.of(now).previous,
         }
     if can_view_tokens:
-        blocks["tokens"] = {"outstanding": _outstanding(now)}
+        blocks["tokens"] = {"outstanding": _outstanding(now), "due": _due_tokens(now)}
     can_view_alerts = request.user.has_perm("monitoring.view_incident")
     if can_view_alerts:
         blocks["alerts"] = _alerts(request)
     if can_view_sources or can_view_alerts:
         reported = blocks["alerts"]["reported"] if "alerts" in blocks else ()
         blocks["health"] = _health(checks.for_dashboard(request, reported))
+        blocks["pauses"] = SourcePause.objects.filter(pk__in=configured()).order_by("pk")
     shown = {"now": now, "periods": periods.ALL, "period": period, "described": period.described(now)}
-    return {**context, **shown, "is_empty": not blocks, **blocks}
+    return {**context, **shown, "is_empty": not blocks, "is_quiet": _is_quiet(blocks), **blocks}
+
+
+def _is_quiet(blocks: dict[str, Any]) -> bool:
+    """Whether nothing needs attention of what this operator may view."""
+    found = [blocks.get("pauses"), "health" in blocks and blocks["health"]["unhealthy"]]
+    if "alerts" in blocks:
+        found.append(blocks["alerts"]["rows"])
+    if "tokens" in blocks:
+        due = blocks["tokens"]["due"]
+        found.append(due is None or any(due.values()))
+    return not any(found)
 
 
 def _alerts(request: HttpRequest) -> dict[str, Any]:
-    """The open alerts, those of one incident with the pages that show more. `reported`: kind and subject of each, if
-    they are up to date."""
+    """The open alerts that are up to date, those of one incident with the pages that show more. `reported`: kind and
+    subject of each."""
     state = checked()
-    is_current = state["alerts_on"] and not state["alerts_overdue"]
-    alerts = alert_list.open_alerts()
+    alerts = alert_list.open_alerts(without=() if state["alerts_current"] else checks.alert_kinds())
     shown = alerts[:MAX_ALERTS]
     pages = [related_pages(request, *each.incidents) if len(each.incidents) == 1 else [] for each in shown]
     return {
         "rows": [{"alert": each, "pages": found} for each, found in zip(shown, pages, strict=True)],
         "more": len(alerts) > MAX_ALERTS,
-        "reported": {(each.kind, each.subject) for alert in shown for each in alert.incidents if is_current},
+        "reported": {(each.kind, each.subject) for alert in shown for each in alert.incidents},
         **state,
     }
 
@@ -150,6 +163,17 @@ def _outstanding(now: datetime) -> tuple[int, int] | None:
     """None if the query timed out: it grows with the number of tokens, and the rest of the page is needed most then."""
     try:
         return sales.outstanding(now)
+    except OperationalError:
+        return None
+
+
+def _due_tokens(now: datetime) -> dict[str, int] | None:
+    """How many need attention; None if the query timed out, as above. One statement."""
+    try:
+        return ApiToken.objects.aggregate(
+            expiring=Count("pk", filter=request_statistics.expiring(now, SOON_DAYS)),
+            empty=Count("pk", filter=request_statistics.out_of_credits(now)),
+        )
     except OperationalError:
         return None
 

@@ -8,3 +8,5 @@ searched = Signal()
 #: A request to the search was answered. `record`: the lookup.recording.SearchRecord;
 #: `number_mask`: the number as logs show it, or an empty string.
 answered = Signal()
+#: An operator has paused a source, in the same transaction. `pause`: the lookup.models.SourcePause.
+paused = Signal()

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,10 +13,10 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from core import history, loop
+from core import history, loop, periods
 from core.commands import command_line
 from core.text import clean_text
-from lookup import answers
+from lookup import answers, signals
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import call_connector, covers
 from lookup.connectors.registry import BoundSource
@@ -43,9 +43,10 @@ def call_price(slot: str, name: str, *, remote: bool) -> Decimal | None:
     return prices.get(name, prices.get("*")) if remote else Decimal(0)
 
 
-def described(pause: SourcePause) -> str:
-    """Since when, by whom and why."""
-    return f"since {pause.paused_at:%Y-%m-%d %H:%M} UTC by {pause.paused_by}: {pause.reason.rstrip('.')}"
+def described(pause: SourcePause, now: datetime | None = None) -> str:
+    """`by olga since 13:31: invoice unpaid`. `now`: None in a text that is kept, for the whole date."""
+    at = periods.time_of_day(pause.paused_at, now) if now else periods.shown(pause.paused_at)
+    return f"by {pause.paused_by} since {at}: {pause.reason.rstrip('.')}"
 
 
 def slots_without_others(name: str) -> list[str]:
@@ -72,6 +73,7 @@ def pause(*, name: str, reason: str, user: AbstractBaseUser | None = None) -> So
         if not is_new:
             raise ValueError(f"{name} is already paused {described(row)}.")
         _record(name, f"Paused. {reason}", user)
+        signals.paused.send(sender=SourcePause, pause=row)
     return row
 
 

@@ -1,7 +1,7 @@
 """The order of open alerts, and how the dashboard groups those about tokens by kind."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -43,11 +43,11 @@ def most_urgent_first(found: Iterable[Incident]) -> list[Incident]:
     )
 
 
-def open_alerts() -> list[Alert]:
-    """The most urgent first; those of one group have the newest first. Two statements."""
+def open_alerts(without: Collection[str] = ()) -> list[Alert]:
+    """The most urgent first; those of one group have the newest first. `without`: these kinds. Two statements."""
     tokens: dict[str, list[Incident]] = defaultdict(list)
     others = []
-    found = list(incidents.open_incidents()[:MAX_READ])
+    found = list(incidents.open_incidents().exclude(kind__in=without)[:MAX_READ])
     mutes.set_muted_until(found, timezone.now())
     for incident in most_urgent_first(found):
         if incident.kind in TOKEN_KINDS:

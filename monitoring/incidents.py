@@ -32,7 +32,7 @@ _kind = attrgetter("kind")
 
 
 class Effect(Enum):
-    """What a condition does. All keep an incident open that is open already."""
+    """What a condition does. All but ENDED keep an incident open that is open already."""
 
     #: Opens an incident.
     ALERT = auto()
@@ -40,6 +40,8 @@ class Effect(Enum):
     PROBLEM = auto()
     #: Nothing else. A condition at its limit would otherwise open and close incidents all the time.
     PASSING = auto()
+    #: The opposite: closes an open incident without delay, with its own summary and hint.
+    ENDED = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ def report(
 
     `kinds`: each with whether its conditions must last for ALERT_OPEN_AFTER_MIN before their incident opens, and be
     absent for ALERT_CLOSE_AFTER_MIN before it closes. `subjects`: only these were checked."""
-    present = {(each.kind, each.subject): each for each in conditions}
+    seen = {(each.kind, each.subject): each for each in conditions}
+    present = {key: each for key, each in seen.items() if each.effect is not Effect.ENDED}
     checked = current().filter(kind__in=kinds)
     if subjects is not None:
         checked = checked.filter(subject__in=subjects)
@@ -81,7 +84,9 @@ def report(
                 opening.append(incident)
     for key, incident in sorted(known.items()):
         if key not in present:
-            close_after_min = settings.ALERT_CLOSE_AFTER_MIN if kinds[incident.kind] else 0
+            close_after_min = settings.ALERT_CLOSE_AFTER_MIN if kinds[incident.kind] and key not in seen else 0
+            if key in seen:
+                incident.summary, incident.hint = _line(seen[key].summary, 500), seen[key].hint
             if _may_end(incident, timedelta(minutes=close_after_min), now):
                 closing.append(incident)
     opened = sum(_open(list(each), now) for _, each in groupby(opening, _kind))
@@ -199,7 +204,7 @@ def _unchanged(incident: Incident) -> QuerySet[Incident]:
 def _close(found: list[Incident], now: datetime) -> int:
     """As `_open`. Reports the end of each incident whose opening was reported, also if it is muted: a receiver that
     tracks it would keep it open."""
-    closed = [each for each in found if _unchanged(each).update(closed_at=now)]
+    closed = [each for each in found if _unchanged(each).update(closed_at=now, summary=each.summary, hint=each.hint)]
     for incident in closed:
         incident.closed_at = now
     # Read after the UPDATE, which locks them: another checker may have reported their opening meanwhile.

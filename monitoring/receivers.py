@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.dispatch import receiver
+from django.utils import timezone
 
 from core import commands
 from core.metrics import log_exceptions
 from lookup import signals
 
 if TYPE_CHECKING:
+    from lookup.models import SourcePause
     from lookup.recording import SearchRecord
     from lookup.search import SlotResult
 
@@ -33,6 +35,20 @@ def record_request(record: "SearchRecord", number_mask: str, **kwargs: Any) -> N
 
     request_statistics.count(token_id=record.token.pk if record.token else None, outcome=record.outcome)
     request_log.add(record, number_mask)
+
+
+@receiver(signals.paused)
+def end_alerts(pause: "SourcePause", **kwargs: Any) -> None:
+    """In the transaction of the pause: nothing calls a paused source failing."""
+    from monitoring import incidents
+    from monitoring.health.dependencies import SOURCE_KINDS, ended_by
+
+    incidents.report(
+        conditions=ended_by(pause),
+        kinds=dict.fromkeys(SOURCE_KINDS, True),
+        subjects=[pause.connector],
+        now=timezone.now(),
+    )
 
 
 @receiver(commands.task_ended)

@@ -15,7 +15,8 @@ from django.db.models.functions import Cast, Substr
 from accounts import request_statistics
 from accounts.request_statistics import DEGRADED, NEW_ANSWERS, OUTCOMES, REFUSED, SEARCHES
 from core import periods
-from monitoring import incidents
+from lookup.models import SourcePause
+from monitoring import incidents, source_report
 from monitoring.models import RequestLogEntry
 from monitoring.source_report import State
 
@@ -70,11 +71,12 @@ def _requests(counts: Counter[str]) -> Requests:
 @dataclass(frozen=True, slots=True)
 class Status:
     """`name`: `working`, `idle`, `impaired` or `failing`. `parts`: of its sentence, each with the source that it names,
-    or with an empty text. `minutes`: each of the last MINUTES, oldest first; None if requests are not logged, or the
-    query timed out."""
+    or with an empty text. `pauses`: of sources. `minutes`: each of the last MINUTES, oldest first; None
+    if requests are not logged, or the query timed out."""
 
     name: str
     parts: list[tuple[str, str]]
+    pauses: list[SourcePause]
     now: datetime
     since: datetime
     minutes: dict[datetime, Requests] | None
@@ -94,13 +96,16 @@ def status(now: datetime, states: Mapping[str, State]) -> Status:
         since = list(minutes)[-RECENT]
         recent = Requests.sum(requests for at, requests in minutes.items() if at >= since)
     name, state, figures = _describe(recent, now - since)
+    if source_report.paused_slots(states) and name in ("working", "idle"):
+        name, state = "impaired", state.replace("Working", "Working partly")
     parts, separator = [(state, "")], ", but " if name == "working" else "; "
     for before, source, after in (problems := _problems(now, states)):
         parts += [(f"{separator}{before}", ""), (source, source), (after, "")]
         separator = "; "
     if figures:
         parts.append((f". {figures[0].upper()}{figures[1:]}." if problems else f": {figures}", ""))
-    return Status("impaired" if problems and name != "failing" else name, parts, now, since, minutes)
+    name = "impaired" if problems and name != "failing" else name
+    return Status(name, parts, [state.pause for state in states.values() if state.pause], now, since, minutes)
 
 
 def by_minute(now: datetime) -> dict[datetime, Requests] | None:
@@ -146,9 +151,10 @@ def _describe(recent: Requests, elapsed: timedelta) -> tuple[str, str, str]:
 def _problems(now: datetime, states: Mapping[str, State]) -> list[tuple[str, str, str]]:
     """`twilio is failing since 13:05`, for each source, as the text before its name, the name, and the text after it.
     One statement."""
-    rows = incidents.current().filter(kind="source.failing").values_list("subject", "first_seen_at")
-    began = dict(rows)
-    found = []
+    # Without alerts nothing updates the incidents.
+    seen = incidents.current().filter(kind="source.failing", last_seen_at__gt=now - incidents.MAX_GAP)
+    began = dict(seen.values_list("subject", "first_seen_at"))
+    found = [(f"all sources of {slot} are paused", "", "") for slot in source_report.paused_slots(states)]
     for name, state in states.items():
         if state.name == "failing":
             at = began.get(name) or (state.last_failure.at if state.last_failure else now)

@@ -254,6 +254,11 @@ def states(now: datetime) -> dict[str, State]:
     return found
 
 
+def paused_slots(states: Mapping[str, State]) -> list[str]:
+    """The slots of which every source is paused."""
+    return [slot for slot in SLOTS if all(states[bound.name].pause for bound in bound_sources(slot))]
+
+
 def _last_failure(failures: list[SourceResult], answered_at: datetime | None, now: datetime) -> SourceResult | None:
     """The last one of ACCOUNT_REASONS if the source has not answered since, for that lasts whatever fails later;
     otherwise the last one within LOOK_BACK, if there is one. `failures`: its own, newest first."""

@@ -60,7 +60,7 @@ _ADVICE = {
     "quota": "Top up the account with the vendor, or wait for its next billing period.",
     "rate_limited": "Lower its concurrency, or ask the vendor for a higher rate limit.",
     "late": "See the vendor's status page.",
-    "unavailable": "See the vendor's status page, and pause the source if it stays down.",
+    "unavailable": "See the vendor's status page. A source that stays down can be paused.",
     "bad_response": "Correct the preset or the connector, then run {check_sources}.",
     "error": "See the log, and correct the connector.",
     "breaker": "See the reason on the source's page. Calls resume when the source responds.",

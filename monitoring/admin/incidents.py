@@ -132,10 +132,12 @@ def related_pages(request: HttpRequest, incident: Incident) -> list[tuple[str, o
 def checked() -> dict[str, Any]:
     """Whether alerts are on, and when their conditions were last checked. Two statements at most."""
     at = task_runs.succeeded_at(task_runs.ALERTS)
+    alerts_on, overdue = alert_recipients.alerts_are_on(), task_runs.alerts_are_overdue(at, timezone.now())
     return {
-        "alerts_on": alert_recipients.alerts_are_on(),
+        "alerts_on": alerts_on,
         "alerts_checked_at": at,
-        "alerts_overdue": task_runs.alerts_are_overdue(at, timezone.now()),
+        "alerts_overdue": overdue,
+        "alerts_current": alerts_on and not overdue,
     }
 
 
@@ -209,6 +211,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         notices = incidents.notices_about(obj).order_by("-pk")[:MAX_NOTICES] if can_view_notices else []
         return {
             "related": related_pages(request, obj),
+            **checked(),
             "mutes": () if obj.closed_at else mutes.about(obj),
             "has_buttons": True,
             "can_end_mutes": request.user.has_perm(HANDLE),

@@ -46,7 +46,9 @@ BARS = (
 
 class PauseForm(forms.Form):
     reason = TextField(
-        max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Shown with the source and in the History."
+        max_length=200,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Shown with the source and its alert, and in the History.",
     )
 
 
@@ -126,7 +128,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             by=period.step,
             source=source,
             failing_since=incidents.current()
-            .filter(kind="source.failing", subject=object_id)
+            .filter(kind="source.failing", subject=object_id, last_seen_at__gt=now - incidents.MAX_GAP)
             .values_list("first_seen_at", flat=True)
             .first(),
             charts=_charts(source["steps"], label=period.step_label),
@@ -138,7 +140,7 @@ class SourcesAdmin(ReadOnlyAdmin):
         if url_path == "resume":
             return {
                 "explanation": "Searches call the source again, in all processes within a few seconds. "
-                + (f"Paused {source_actions.described(obj.pause)}." if obj.pause else "It is not paused.")
+                + (f"{obj.pk}: paused {source_actions.described(obj.pause)}." if obj.pause else "It is not paused.")
             }
         if url_path == "pause":
             without = [slot_name(slot) for slot in source_actions.slots_without_others(obj.pk)]

@@ -60,7 +60,7 @@ class Check:
         for found in self.find(request):
             if isinstance(found, str):
                 sentences.append(found)
-            elif found.effect is not Effect.PASSING:
+            elif found.effect in (Effect.ALERT, Effect.PROBLEM):
                 conditions.append(found)
         described: list[str] = []
         used = bool(conditions) or not any(isinstance(each, NotUsed) for each in sentences)

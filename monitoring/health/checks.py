@@ -29,6 +29,11 @@ def for_dashboard(request: HttpRequest, reported: Collection[tuple[str, str]] = 
     return [each for each in results if each]
 
 
+def alert_kinds() -> set[str]:
+    """The kinds of incidents that only `for_alerts` opens and closes."""
+    return {kind for check in CHECKS for kind in check.kinds}
+
+
 # --- Doctor ----------------------------------------------------------------------------------------------------------
 
 

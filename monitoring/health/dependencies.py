@@ -2,6 +2,7 @@
 
 import os
 import resource
+from collections.abc import Iterator
 from datetime import timedelta
 
 from django.conf import settings
@@ -12,7 +13,7 @@ from core import periods, redis, schema_state
 from core.commands import command_line
 from core.postgresql import replication, server_log
 from core.text import sentence
-from lookup.search import SLOTS, bound_sources
+from lookup.models import SourcePause
 from lookup.source_actions import configured, described
 from monitoring import clocks, incidents, proxies, source_report, task_runs
 from monitoring.health import redis_check
@@ -32,6 +33,8 @@ MIN_DESCRIPTORS = 4_096
 BOOK_FAILING = timedelta(hours=3)
 #: `refresh_data` runs daily.
 FIRST_DOWNLOAD = timedelta(days=2)
+#: Of the incidents about a source.
+SOURCE_KINDS = ("source.failing", "source.slow")
 
 
 @check("Configuration")
@@ -239,25 +242,31 @@ def _address_books(request: Request) -> Findings:
         yield f"Synchronized: {names}." if names else NotUsed("Not configured (ADDRESS_BOOKS).")
 
 
-@check("Sources", "source.failing", "source.slow", is_delayed=True, on_dashboard=True)
+@check("Sources", *SOURCE_KINDS, is_delayed=True, on_dashboard=True)
 def _sources(request: Request) -> Findings:
-    states = source_report.states(timezone.now())
+    states = source_report.states(now := timezone.now())
     for name, state in states.items():
-        if state.pause is None:
+        if state.pause:
+            yield from ended_by(state.pause)
+            if request is None:  # the console's pages show it with a link
+                yield f"{name}: paused {described(state.pause, now)}."
+        else:
             # A source that is failing is reported once, with its last failure.
             if state.check and (failure := state.check_failure) and not state.is_failing:
                 yield problem(f"The check of {name} failed {failure}", advice(state.check.result["outcome"], name))
             yield from _failing(name, state)
             yield from _slow(name, state)
-    paused = {name for name, state in states.items() if state.pause}
-    for slot in SLOTS:
-        if {bound.name for bound in bound_sources(slot)} <= paused:
-            yield problem(f"All sources of {slot} are paused: resume one")
-    for name, state in states.items():
-        if state.pause:
-            yield f"{name} is paused {described(state.pause)}."
+    for slot in source_report.paused_slots(states):
+        yield problem(f"All sources of {slot} are paused: resume one")
     if all(state.name == "healthy" for state in states.values()):
         yield "All configured sources are in use."
+
+
+def ended_by(pause: SourcePause) -> Iterator[Condition]:
+    """A paused source is neither failing nor slow."""
+    for kind in SOURCE_KINDS:
+        text = f"{pause.connector}: paused {described(pause)}."
+        yield Condition(kind, pause.connector, title="", summary=text, effect=Effect.ENDED)
 
 
 def _failing(name: str, state: State) -> Findings:

@@ -172,7 +172,7 @@ def _balances(request: Request) -> Findings:
         yield "The ledger entries of the last hour agree."
 
 
-@check("Audits", "audit.failed")
+@check("Audits", "audit.failed", on_dashboard=True)
 def _audits(request: Request) -> Findings:
     """What `audit_credits` last found."""
     runs = task_runs.all_runs()

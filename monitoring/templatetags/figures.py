@@ -1,13 +1,17 @@
 """Template filters for times, money and phone numbers."""
 
 import math
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from django import template
 
 from core import numbers
+from core.bidi import isolated_title
 from core.text import sentence
+from lookup import source_actions
+from lookup.models import SourcePause
 from monitoring import source_statistics
 from monitoring.source_statistics import BOUNDS_MS
 
@@ -64,6 +68,11 @@ def slot_name(slot: str) -> str:
 def meaning(reason: str) -> str:
     """A failure's reason, and what it means: `auth: the vendor rejected the key`."""
     return ": ".join(filter(None, [reason, source_statistics.MEANINGS.get(reason)]))
+
+
+@register.filter
+def described(pause: SourcePause, now: datetime) -> str:
+    return isolated_title(f"{source_actions.described(pause, now)}.")
 
 
 @register.filter

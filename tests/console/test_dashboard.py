@@ -29,10 +29,10 @@ from tests.console_pages import figures, table
 RUNNING_OUT_URL = f"{URL}running-out/"
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
 #: For a superuser: session, user, TOTP device; the last hour's requests, the incidents of sources, the sources' state
-#: (5); then search hours, sources with their pauses, credit days, unknown charges, sales (2), outstanding, open
-#: alerts, mutes and their last check; and for health the tables, the migrations, the schema, the sources' state again
-#: (5), and on PostgreSQL replication and its log's settings.
-STATEMENTS = 3 + 7 + 19 + 2 * (connection.vendor == "postgresql")
+#: (5); then search hours, sources with their pauses, credit days, unknown charges, sales (2), outstanding, tokens that
+#: need attention, open alerts, mutes and their last check; and for health the tables, the migrations, the schema, the
+#: sources' state again (5), the audits, the pauses, and on PostgreSQL replication and its log's settings.
+STATEMENTS = 3 + 7 + 22 + 2 * (connection.vendor == "postgresql")
 
 
 @pytest.fixture
@@ -261,6 +261,23 @@ def test_expiring_token_runs_out_with_its_cause(admin_client: Client) -> None:
     assert rows == [[f"pbx (#{token.pk})", "500", "-", "2026-03-15 14:20 (expires)"]]
 
 
+def test_due_tokens_need_attention_without_alerts(admin_client: Client) -> None:
+    assert "Nothing needs attention." in admin_client.get(URL).text
+    for name, balance, days in (("a", 5, 6), ("b", 0, 6), ("c", 5, 8), ("d", 0, 90), ("gone", 0, -1)):
+        token = issue_long_ago(name, balance)
+        ApiToken.objects.filter(pk=token.pk).update(expires_at=NOW + timedelta(days=days))
+    tokens.revoke(token=issue_long_ago("revoked", 0))
+    text = admin_client.get(URL).text
+    assert '?runs_out=expiring">2 API tokens expire within 7 days</a>' in text
+    assert '?runs_out=none">2 API tokens are out of credits</a>' in text
+    assert "Nothing needs attention" not in text
+    ApiToken.objects.filter(name__in="bd").update(credits=1)
+    ApiToken.objects.filter(name="b").update(expires_at=NOW + timedelta(days=9))
+    text = admin_client.get(URL).text
+    assert "1 API token expires within 7 days" in text
+    assert "out of credits" not in text
+
+
 def test_timed_out_token_query_keeps_the_rest_of_the_page(admin_client: Client) -> None:
     count_requests("found_one", 3)
     with timing_out("accounts_apitoken"):
@@ -268,6 +285,8 @@ def test_timed_out_token_query_keeps_the_rest_of_the_page(admin_client: Client) 
     assert response.status_code == 200
     shown = figures(response.text)
     assert (shown["Answered"], shown["Outstanding now"]) == ("3", "-")
+    assert "Query timed out: too many API tokens to count" in response.text
+    assert "Nothing needs attention" not in response.text
 
 
 def test_timed_out_list_of_tokens_says_so(admin_client: Client) -> None:
@@ -282,15 +301,16 @@ def test_timed_out_list_of_tokens_says_so(admin_client: Client) -> None:
 
 SEARCHES, CREDITS, OUTSTANDING = "Searches since", "Issued and topped up", "Outstanding now"
 SOURCES, RUNNING_OUT, HEALTH = 'aria-label="Sources"', "Running out within 7 days", "Service health"
+ATTENTION = "Needs attention"
 
 
 @pytest.mark.parametrize(
     ("permission", "blocks"),
     [
-        ("monitoring.view_source", {SEARCHES, SOURCES, HEALTH}),
+        ("monitoring.view_source", {SEARCHES, SOURCES, HEALTH, ATTENTION}),
         ("accounts.view_creditentry", {CREDITS}),
-        ("accounts.view_apitoken", {OUTSTANDING, RUNNING_OUT}),
-        ("monitoring.view_incident", {HEALTH}),
+        ("accounts.view_apitoken", {OUTSTANDING, RUNNING_OUT, ATTENTION}),
+        ("monitoring.view_incident", {HEALTH, ATTENTION}),
         ("phonebook.view_contact", set()),
     ],
 )
@@ -300,7 +320,7 @@ def test_each_block_needs_the_permission_to_view_its_data(
     issue_long_ago("secret customer", 5, charged=100)
     text = seen(permission)
     assert {
-        block for block in (SEARCHES, CREDITS, OUTSTANDING, SOURCES, RUNNING_OUT, HEALTH) if block in text
+        block for block in (SEARCHES, CREDITS, OUTSTANDING, SOURCES, RUNNING_OUT, HEALTH, ATTENTION) if block in text
     } == blocks
     response = client.get(RUNNING_OUT_URL)
     assert response.status_code == (200 if RUNNING_OUT in blocks else 403)

@@ -8,11 +8,15 @@ import pytest
 from django.test import Client
 
 from monitoring import mutes, task_runs
-from monitoring.models import Incident
+from monitoring.models import Incident, TaskRun
+from phonebook.imports import data_sets
+from phonebook.imports.numbering_plan import NUMBERING_PLAN
+from phonebook.models import AddressBook, Dataset
 from tests.console.dashboard_rows import NOW, URL
-from tests.console_pages import table
+from tests.console_pages import table, words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
+ALERTS = "/admin/monitoring/incident/"
 SEEN = {"first_seen_at": NOW, "last_seen_at": NOW}
 
 
@@ -32,7 +36,10 @@ def test_open_alerts_are_listed_with_what_to_do(admin_client: Client, settings: 
     assert "All open alerts" in text
 
 
-def test_many_alerts_about_tokens_do_not_hide_a_failing_source(admin_client: Client) -> None:
+def test_many_alerts_about_tokens_do_not_hide_a_failing_source(admin_client: Client, settings: Any) -> None:
+    settings.ALERT_EMAILS = ["ops@example.org"]
+    task_runs.record(task_runs.ALERTS, succeeded=True)
+
     def opened(kind: str, subject: str, title: str, minutes_ago: int) -> None:
         at = NOW - timedelta(minutes=minutes_ago)
         Incident.objects.create(kind=kind, subject=subject, title=title, opened_at=at, **SEEN)
@@ -61,6 +68,36 @@ def test_many_alerts_about_tokens_do_not_hide_a_failing_source(admin_client: Cli
 def test_dashboard_says_when_alerts_are_off_or_unchecked(admin_client: Client, settings: Any) -> None:
     assert "Alerts are off." in admin_client.get(URL).text
     Incident.objects.create(kind="source.failing", subject="twilio", title="Failing", opened_at=NOW, **SEEN)
-    assert "Alerts are off, so these are out of date." in admin_client.get(URL).text
     settings.ALERT_EMAILS = ["ops@example.org"]
     assert "Alerts are not checked: run ./run manage send_notices every minute." in admin_client.get(URL).text
+
+
+def test_alerts_that_nobody_checks_are_not_shown_as_true(admin_client: Client, settings: Any) -> None:
+    for kind, subject in (("source.failing", "twilio"), ("token.expiring", "7"), ("clock.wrong", "host-1")):
+        Incident.objects.create(kind=kind, subject=subject, title=f"About {subject}", opened_at=NOW, **SEEN)
+
+    def shown() -> list[str]:
+        return re.findall(r"About ([\w-]+)", admin_client.get(URL).text)
+
+    assert shown() == ["host-1"]  # serving processes report it without send_notices
+    settings.ALERT_EMAILS = ["ops@example.org"]
+    assert shown() == ["host-1"]
+    task_runs.record(task_runs.ALERTS, succeeded=True)
+    assert shown() == ["twilio", "host-1", "7"]
+    settings.ALERT_EMAILS = []
+    incident = Incident.objects.get(subject="twilio")
+    assert "This alert may be out of date" in admin_client.get(f"{ALERTS}{incident.pk}/change/").text
+    assert "Open alerts below may be out of date." in admin_client.get(ALERTS).text
+
+
+def test_stale_data_needs_attention_without_alerts(admin_client: Client, settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B, settings.ADDRESS_BOOKS = "geography", "complaints", ["office"]
+    Dataset.objects.create(name=NUMBERING_PLAN, version="1.0", rows=1)
+    Dataset.objects.create(name=data_sets.days_name("ftc"), version="2026-01-31", rows=1)
+    AddressBook.objects.create(name="office", error="401: the password is rejected", failed_at=NOW)
+    TaskRun.objects.create(name="audit_credits", failed_at=NOW)
+    text = words(admin_client.get(URL).text.partition("Needs attention")[2].partition("<details")[0])
+    for found in ("Numbering plan is not current", "Complaint data is stale: ftc", "not synchronized: office"):
+        assert found in text
+    assert "Balances and the ledger disagree" in text
+    assert "Nothing needs attention" not in text

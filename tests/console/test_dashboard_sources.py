@@ -80,9 +80,11 @@ def test_paused_source_is_not_failing(admin_client: Client, settings: Any) -> No
     connector = "tests.connectors.RemoteKnows"
     add_result("auth", seconds_ago=10, connector=connector)
     SourcePause.objects.create(connector=connector, reason="invoice", paused_by="olga", paused_at=NOW)
-    assert sources_finding(admin_client) == (
-        "healthy tests.connectors.RemoteKnows is paused since 2026-03-09 14:20 UTC by olga: invoice."
-    )
+    text = admin_client.get(URL).text
+    attention = words(text.partition("<h2>Needs attention</h2>")[2].partition("<details")[0])
+    assert attention.startswith(f"{connector} : paused by olga since 14:20: invoice. Resume")
+    assert f'href="/admin/monitoring/source/{connector}/resume/" aria-label="Resume {connector}">' in text
+    assert not any(wrong in text for wrong in ("Nothing needs attention", "Sources: healthy", "failing"))
 
 
 def test_slot_without_a_source_is_unhealthy(admin_client: Client, settings: Any) -> None:

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from lookup.models import SourceCheck
+from lookup.models import SourceCheck, SourcePause
 from monitoring import service_status
 from monitoring.models import Incident, RequestLogEntry
 from tests.console.dashboard_rows import NOW, add_result, configure, count_calls, count_requests, timing_out
@@ -74,6 +74,47 @@ def test_failing_source_is_named_with_its_time(admin_client: Client, settings: A
     text = admin_client.get(URL).text
     assert "is-impaired" in text
     assert f'<a href="/admin/monitoring/source/{name}/change/">{name}</a>' in text
+
+
+@pytest.mark.parametrize(
+    ("paused", "traffic", "name", "expected"),
+    [
+        ("RemoteKnows", True, "working", "Working: 2 requests a minute, 100 % answered"),
+        ("RemoteKnows", False, "idle", "No requests in the last 10 minutes"),
+        (
+            *("Knows,RemoteKnows", True, "impaired"),
+            "Working partly; all sources of source_a are paused. 2 requests a minute, 100 % answered.",
+        ),
+        (
+            *("Knows,RemoteKnows", False, "impaired"),
+            "No requests in the last 10 minutes; all sources of source_a are paused",
+        ),
+    ],
+)
+def test_slot_without_a_source_is_not_working(
+    admin_client: Client, settings: Any, paused: str, traffic: bool, name: str, expected: str
+) -> None:
+    configure(settings, "Knows,RemoteKnows", "RemoteFails")
+    for each in paused.split(","):
+        at = NOW - timedelta(minutes=49)
+        SourcePause.objects.create(
+            connector=f"tests.connectors.{each}", reason="no invoice.", paused_by="olga", paused_at=at
+        )
+    if traffic:
+        log("found_one", 19)
+    assert sentence(admin_client) == expected
+    text = admin_client.get(URL).text
+    assert f'"status-sentence is-{name}"' in text
+    for each in paused.split(","):
+        statement = f"tests.connectors.{each} : paused by olga since 13:31: no invoice. Resume"
+        assert statement in words(text)
+
+
+def test_auditor_sees_the_pause_without_its_link() -> None:
+    SourcePause.objects.create(connector="tests.connectors.Knows", reason="r", paused_by="olga", paused_at=NOW)
+    text = words(logged_in("auditor").get(URL).text)
+    assert "paused by olga since 14:20: r." in text
+    assert "Resume" not in text
 
 
 def test_failed_check_is_named_until_the_source_answers(admin_client: Client) -> None:

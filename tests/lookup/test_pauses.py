@@ -187,7 +187,7 @@ def test_invalid_pauses_change_nothing(settings: Any) -> None:
     with pytest.raises(ValueError, match="directory is not paused"):
         source_actions.resume(name="directory")
     source_actions.pause(name="directory", reason="first")
-    with pytest.raises(ValueError, match=r"already paused since .*: first"):
+    with pytest.raises(ValueError, match=r"already paused by .* since .*: first"):
         source_actions.pause(name="directory", reason="second")
     assert [pause.reason for pause in SourcePause.objects.all()] == ["first"]
     assert LogEntry.objects.count() == 1

@@ -13,13 +13,15 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from accounts import audit
 from accounts.models import ApiToken, SearchHour
+from core import history
+from lookup import source_actions
 from lookup.models import SourceCheck, SourcePause
-from monitoring import clocks, proxies, source_report, task_runs
+from monitoring import alert_emails, clocks, proxies, source_report, task_runs
 from monitoring.group_titles import kind_title
 from monitoring.health import checks, operations
 from monitoring.health.base import CHECKS
 from monitoring.incidents import open_incidents
-from monitoring.models import Incident, SourceHour, SourceResult, TaskRun
+from monitoring.models import Incident, Notice, SourceHour, SourceResult, TaskRun
 from phonebook.imports.numbering_plan import NUMBERING_PLAN
 from phonebook.models import AddressBook, Dataset
 from tests.account_fixtures import Clock
@@ -129,6 +131,39 @@ def test_paused_source_is_not_failing(clock: Clock) -> None:
     fail(clock)
     assert found() == {("source.failing", KNOWS), ("source.slow", KNOWS)}
     assert "30 of 30 lookups failed" in Incident.objects.get(kind="source.failing").summary
+
+
+def test_pause_ends_the_alerts_of_its_source_at_once(clock: Clock, settings: Any) -> None:
+    """As public reports ask: a paused check must be shown neither as failing nor as working."""
+    settings.ALERT_OPEN_AFTER_MIN = 0
+    fail(clock)
+    count_calls("auth", 30, connector=KNOWS, ms_more=30)
+    checks.for_alerts()
+    assert {each.kind for each in open_incidents()} == {"source.failing", "source.slow"}
+    source_actions.pause(name=KNOWS, reason="no invoice")
+    assert not open_incidents().exists()
+    ended = Incident.objects.get(kind="source.failing")
+    statement = f"{KNOWS}: paused by {history.command_actor()} since 2026-03-09 14:20 UTC: no invoice."
+    assert (ended.closed_at, ended.summary, ended.hint) == (NOW, statement, "")
+    notice = Notice.objects.get(event="incident.resolved", payload__contains="source.failing")
+    body = str(alert_emails.message(notice).body)
+    assert statement in body
+    assert "Correct the key" not in body
+    checks.for_alerts()
+    assert not open_incidents().exists()
+    source_actions.resume(name=KNOWS)
+    checks.for_alerts()
+    assert ("source.failing", KNOWS) in {(each.kind, each.subject) for each in open_incidents()}
+
+
+def test_alert_that_opens_during_a_pause_ends_at_the_next_check(clock: Clock, settings: Any) -> None:
+    """The check had read the states before the pause."""
+    settings.ALERT_OPEN_AFTER_MIN = 0
+    fail(clock)
+    checks.for_alerts()
+    SourcePause.objects.create(connector=KNOWS, reason="r", paused_by="olga")
+    checks.for_alerts()
+    assert not open_incidents().exists()
 
 
 def test_slow_source_is_reported_until_it_is_clearly_faster(clock: Clock, settings: Any) -> None:
