@@ -12,7 +12,7 @@ from django.conf import settings
 from core import numbers
 from core.addresses import LOOPBACK
 from core.hashing import keyed_hash
-from phonebook.imports.readers.base import ContactRow, Rejected
+from phonebook.imports.readers.base import REPEATED_IN_CONTACT, ContactRow, Rejected
 from phonebook.models import AddressBook
 
 
@@ -161,15 +161,19 @@ class Card:
     version: str = ""
     contacts: dict[int, tuple[str, str]] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
+    repeated: int = 0
 
     def add(self, rows: Iterator[ContactRow | Rejected]) -> None:
         """Add the rows of a reader; of a number's rows the first counts."""
         for row in rows:
-            if isinstance(row, Rejected):
-                self.rejected.append(row)
-            else:
+            if not isinstance(row, Rejected):
                 _line, number, name, location = row
+                self.repeated += number in self.contacts
                 self.contacts.setdefault(number, (name, location))
+            elif row.reason == REPEATED_IN_CONTACT:
+                self.repeated += 1
+            else:
+                self.rejected.append(row)
 
 
 @dataclass(slots=True)

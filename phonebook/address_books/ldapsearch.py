@@ -83,7 +83,8 @@ def _rows(entry: Entry, query: LDAPQuery, region: str | None) -> Iterator[Contac
     location = base.location(city, state, country or country_code)
     values = [value for attribute in query.attributes for value in entry.get(attribute.lower(), ())]
     texts = [value.decode("utf-8", "replace").strip().removeprefix("tel:") for value in values]
-    return base.contact_rows(((line, text, name, location) for line, text in enumerate(texts, 1) if text), region)
+    entries = ((line, text, name, location) for line, text in enumerate(texts, 1) if text)
+    return base.contact_rows(entries, region, line=0)
 
 
 def _text(entry: Entry, attribute: str) -> str:

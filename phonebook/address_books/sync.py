@@ -170,7 +170,8 @@ def _reject(book: Book, cards: Iterable[Card], result: TransferResult, on_reject
             if number in suppressed:
                 del card.contacts[number]
                 card.rejected.append(base.rejected(0, SUPPRESSED, number))
-        result.read += len(card.contacts) + len(card.rejected)
+        result.read += len(card.contacts) + len(card.rejected) + card.repeated
+        result.repeated += card.repeated
         shown = "".join(character if character.isprintable() else "?" for character in card.label[:200])
         for row in card.rejected:
             result.rejected[row.reason] = result.rejected.get(row.reason, 0) + 1
@@ -181,7 +182,12 @@ def _merge_cards(row: AddressBook, cards: dict[str, Card], result: TransferResul
     """Write the cards of one book, and their numbers in place of those before."""
     saved = AddressBookCard.objects.bulk_create(
         [
-            AddressBookCard(book=row, key=key, version=card.version, rejected=len(card.rejected))
+            AddressBookCard(
+                book=row,
+                key=key,
+                version=card.version,
+                rejected=sum(each.reason != base.NO_NUMBER for each in card.rejected),
+            )
             for key, card in cards.items()
         ],
         update_conflicts=True,

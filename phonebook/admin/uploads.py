@@ -67,7 +67,7 @@ def _fault_text(row: dict[str, Any]) -> str:
     reason = [row["reason"], row["detail"]]
     if row["reason"] == base.REPEATED and row["detail"]:
         reason = [f"repeats {row['detail']}"]
-    return f"{place}: {': '.join(filter(None, (row['number'], *reason)))}"
+    return f"{place}: {': '.join(filter(None, (row.get('contact'), row['number'], *reason)))}"
 
 
 def _effect(counts: Mapping[str, int], noun: str) -> str:
@@ -81,12 +81,12 @@ def _effect(counts: Mapping[str, int], noun: str) -> str:
     return f"The import {get_text_list(texts, 'and')}."
 
 
-def _not_imported(counts: Mapping[str, int]) -> str:
-    """How many rows are not imported, in words; empty for none."""
-    found = {name: counts[name] for name in ("rejected", "repeated") if counts[name]}
+def _not_imported(counts: Mapping[str, Any]) -> str:
+    """How many rows of how many are not imported, and why; empty for none."""
+    found = {**counts.get("rejected", {}), "repeated": counts.get("repeated", 0)}
     total = sum(found.values())
-    why = ", ".join(f"{count:,} {name}" for name, count in found.items())
-    return f"{total:,} row{'s are' if total != 1 else ' is'} not imported: {why}." if found else ""
+    why = ", ".join(f"{reason} ({count:,})" for reason, count in found.items() if count)
+    return f"{total:,} of {counts['read']:,} rows {'are' if total != 1 else 'is'} not imported: {why}." if total else ""
 
 
 def _blocked(upload: ImportUpload) -> str:
@@ -274,13 +274,13 @@ class UploadAdmin(ConsoleAdmin):
 
     @staticmethod
     def _state(upload: ImportUpload) -> dict[str, Any]:
-        counts = {name: upload.counts.get(name, 0) for name in ("added", "changed", "removed", "unchanged", "repeated")}
+        counts = {name: upload.counts.get(name, 0) for name in ("added", "changed", "removed", "unchanged")}
         changes = counts["added"] + counts["changed"] + counts["removed"]
         return {
             "upload": upload,
             "progress": progress(upload),
             "effect": _effect(counts, "contact" if upload.kind == Kind.CONTACTS else "complaint count"),
-            "not_imported": _not_imported(counts | {"rejected": sum(upload.counts.get("rejected", {}).values())}),
+            "not_imported": _not_imported(upload.counts),
             "faults": fault_texts(upload.faults),
             "changes": changes,
             # Of a list of complaints without changes the import records the version.

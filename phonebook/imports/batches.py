@@ -41,9 +41,10 @@ def start(kind: str, *, options: dict[str, Any], by: str = "", file_name: str = 
 
 
 def add_fault(batch: ImportBatch | ImportUpload, file: str, row: Rejected) -> None:
-    """Add a rejected or repeated row, whose number is masked, to those that the batch lists, if there is room."""
+    """Add a rejected or repeated row, whose number is masked, to those that the batch lists, if there is room. It has
+    the name of its contact."""
     if len(batch.faults) < MAX_FAULTS:
-        fault = {"line": row.line, "reason": row.reason, "number": row.number, "detail": row.detail}
+        fault = {name: getattr(row, name) for name in ("line", "reason", "number", "detail", "contact")}
         batch.faults.append({"file": Path(file).name, **fault})
 
 

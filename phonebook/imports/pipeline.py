@@ -160,7 +160,7 @@ class Import(ABC):
             # `forget` waits for the lock, or its suppressed numbers are dropped here. A dry run writes nothing.
             with nullcontext() if self.dry_run else self.tables.lock(self.table):
                 valid = staged - self._drop_suppressed()
-                result.read = valid + sum(result.rejected.values())
+                result.read = valid + sum(result.rejected.values()) + result.repeated  # those of readers, until now
                 if result.read and not valid:
                     raise UnreadableFile(f"{', '.join(self._file_names)}: no valid row")
                 self._drop_repeated()
@@ -234,9 +234,13 @@ class Import(ABC):
             run(f"DELETE FROM staged WHERE (position, number) IN (SELECT position, number FROM ({repeated}) repeated)")
 
     def _reject(self, name: str, rejected: Rejected) -> None:
-        self.result.rejected[rejected.reason] = self.result.rejected.get(rejected.reason, 0) + 1
-        self.rejected_with_number += rejected.number is not None and rejected.reason not in (SUPPRESSED, base.REPEATED)
-        self._report(name, rejected)
+        if rejected.reason in (base.REPEATED, base.REPEATED_IN_CONTACT):
+            self.result.repeated += 1
+        else:
+            self.result.rejected[rejected.reason] = self.result.rejected.get(rejected.reason, 0) + 1
+            self.rejected_with_number += rejected.number is not None and rejected.reason != SUPPRESSED
+        if rejected.reason != base.REPEATED_IN_CONTACT:
+            self._report(name, rejected)
 
     def _report(self, name: str, row: Rejected) -> None:
         if self.batch:

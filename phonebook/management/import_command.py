@@ -180,8 +180,10 @@ class RejectList:
             self._command.stderr.write(f"… and {more:,} more: --rejects FILE lists them all.")
 
     def add(self, name: str, row: Rejected) -> None:
-        """A row without a line is about all of `name`."""
-        parts = (row.number and f"{row.number}: ", row.reason, row.detail and f" ({row.detail})")
+        """A row without a line is about all of `name`. Only the file names the contact: standard error may be a log."""
+        contact = row.contact if self._file else ""
+        detail = row.detail and f" ({row.detail})"
+        parts = (contact and f"{contact}: ", row.number and f"{row.number}: ", row.reason, detail)
         place = f"{name}:{row.line}" if row.line else name
         line = f"{place}: {''.join(filter(None, parts))}"
         self._count += 1

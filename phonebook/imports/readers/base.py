@@ -7,7 +7,7 @@ UnreadableFile when the file as a whole cannot be read.
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import lru_cache
 
@@ -28,7 +28,10 @@ MAX_SUBJECT = 100
 
 NOT_UTF8 = "not UTF-8 (set --encoding)"
 NO_NAME_OR_LOCATION = "neither a name nor a location"
+NO_NUMBER = "no number"
 REPEATED = "repeats an earlier row"
+#: Counted as repeated, and not listed: many programs write a number as both mobile and home.
+REPEATED_IN_CONTACT = "repeats a number of its contact"
 IN_THE_FUTURE = "the day is in the future"
 #: What tells a file's format, such as the names of its columns, is in so many of its first lines, and characters.
 BEGIN_LINES, BEGIN_CHARACTERS = 50, 256 * 1024
@@ -57,12 +60,13 @@ def begin_of(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """A row that cannot be used. `reason` is one of few, for counting; `number` is masked, and None where none could be
-    read; `detail` is specific to this row and never quotes it."""
+    read; `detail` is specific to this row and never quotes it; `contact` is the name of its contact, or `card 7`."""
 
     line: int
     reason: str
     number: str | None = None
     detail: str = ""
+    contact: str = field(default="", compare=False)
 
 
 def rejected(line: int, reason: object, number: int | None = None, detail: str = "") -> Rejected:
@@ -95,36 +99,50 @@ def parse_number(text: str, region: str | None = None, *, is_coded: bool = False
     try:
         return int(numbers.parse_coded(text) if is_coded else numbers.parse_listed(text, region))
     except numbers.InvalidNumber as error:
-        raise InvalidCell(f"number {error}" if text.strip() else "no number") from None
+        raise InvalidCell(f"number {error}" if text.strip() else NO_NUMBER) from None
 
 
 def contact_rows(
     entries: Iterable[tuple[int, str, str, str] | Rejected],
     region: str | None,
     parse: Callable[..., int] = parse_number,
+    *,
+    line: int,
+    label: str = "",
 ) -> Iterator[ContactRow | Rejected]:
     """The rows of one contact: of each entry its line, the text that `parse` reads as a number, name and location. A
-    number that occurs twice counts once."""
+    number that occurs twice counts once. A contact without entries is rejected at `line`. `label`: see label_of."""
     seen: set[int] = set()
+    is_empty = True
     for entry in entries:
+        is_empty = False
         if isinstance(entry, Rejected):
-            yield entry
+            yield replace(entry, contact=label)
             continue
         line, text, name, location = entry
         try:
             number = parse(text, region)
         except InvalidCell as error:
-            yield rejected_text(line, error, text)
+            yield replace(rejected_text(line, error, text), contact=label)
             continue
         if number in seen:
+            yield rejected(line, REPEATED_IN_CONTACT, number)
             continue
         seen.add(number)
         if not (name + location).isascii() and UNDECODED.search(name + location):
-            yield rejected(line, NOT_UTF8, number)
+            yield replace(rejected(line, NOT_UTF8, number), contact=label)
         elif name or location:
             yield line, number, name, location
         else:
-            yield rejected(line, NO_NAME_OR_LOCATION, number)
+            yield replace(rejected(line, NO_NAME_OR_LOCATION, number), contact=label)
+    if is_empty:
+        yield Rejected(line, NO_NUMBER, contact=label)
+
+
+def label_of(name: str, otherwise: str = "") -> str:
+    """How a contact with this name is named in a list of rejected rows: not by a number, nor by what is not UTF-8."""
+    is_number = sum(map(str.isdecimal, name)) >= numbers.MIN_DIGITS
+    return otherwise if is_number or UNDECODED.search(name) else name or otherwise
 
 
 def parse_source(text: str) -> str:

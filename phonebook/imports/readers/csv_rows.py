@@ -221,11 +221,13 @@ class ContactReader(CSVReader):
         self._region = region
 
     @abstractmethod
-    def entries(self, cells: list[str]) -> Iterable[tuple[str, str, str]]:
-        """The numbers of a record, each with its name and location."""
+    def contact(self, cells: list[str]) -> tuple[str, list[tuple[str, str, str]]]:
+        """The name of a record, and its numbers, each with its name and location."""
 
     def parse(self, line: int, cells: list[str]) -> Iterator[ContactRow | Rejected]:
-        return base.contact_rows(((line, *entry) for entry in self.entries(cells)), self._region, self.parse_number)
+        name, numbers = self.contact(cells)
+        entries = ((line, *entry) for entry in numbers)
+        return base.contact_rows(entries, self._region, self.parse_number, line=line, label=base.label_of(name))
 
 
 class ComplaintReader(CSVReader):

@@ -35,8 +35,8 @@ def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | R
     for line in chain([first.lstrip(base.BLANK)], lines, [None]):
         contacts.feed(None if line is None else _cleaned(line, encoding))
         found, contacts.found = contacts.found, []
-        for rows in found:
-            yield from base.contact_rows(rows, region)
+        for at, name, entries in found:
+            yield from base.contact_rows(entries, region, line=at, label=base.label_of(name))
 
 
 def _cleaned(line: str, encoding: str) -> str:
@@ -46,13 +46,14 @@ def _cleaned(line: str, encoding: str) -> str:
 
 
 class _Contacts:
-    """`found`: of each contact that is complete, the line of each number, its text, the name and no location."""
+    """`found`: of each contact that is complete, its line and name, and the line of each number, its text, the name and
+    no location."""
 
     def __init__(self, lines_before: int) -> None:
-        self.found: list[list[tuple[int, str, str, str]]] = []
+        self.found: list[tuple[int, str, list[tuple[int, str, str, str]]]] = []
         self._lines_before = lines_before
         self._path: list[str] = []
-        self._name, self._text, self._line = "", "", 0
+        self._name, self._text, self._line, self._contact_line = "", "", 0, 0
         self._numbers: list[tuple[int, str]] = []
         self._parser = expat.ParserCreate()
         self._parser.StartElementHandler, self._parser.EndElementHandler = self._begin, self._end
@@ -69,7 +70,7 @@ class _Contacts:
         self._path.append(name)
         self._text, self._line = "", self._lines_before + self._parser.CurrentLineNumber
         if name == "contact":
-            self._name, self._numbers = "", []
+            self._name, self._numbers, self._contact_line = "", [], self._line
 
     def _end(self, name: str) -> None:
         within = self._path[-2:-1]
@@ -83,7 +84,8 @@ class _Contacts:
         elif name == "contact":
             # What could not be decoded is rejected.
             full_name = "\udcff" if "\ufffd" in self._name else clean_text(self._name)
-            self.found.append([(line, text, full_name, "") for line, text in self._numbers])
+            entries = [(line, text, full_name, "") for line, text in self._numbers]
+            self.found.append((self._contact_line, full_name, entries))
 
     def _read(self, text: str) -> None:
         self._text = (self._text + text)[:_MAX_TEXT]

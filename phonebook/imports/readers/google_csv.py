@@ -46,10 +46,8 @@ class GoogleReader(csv_rows.ContactReader):
         is_export = header.has("file as", "group membership") or any(map(_PHONE.fullmatch, header.columns))
         return is_export and header.has("first name", "given name", "name")
 
-    def entries(self, cells: list[str]) -> list[tuple[str, str, str]]:
+    def contact(self, cells: list[str]) -> tuple[str, list[tuple[str, str, str]]]:
         numbers = [value for index in self._phones for value in _values(cells[index])]
-        if not numbers:
-            return []
         name = (
             clean_text(cells[self._whole_name])
             or clean_text(" ".join(cells[index] for index in self._names))
@@ -58,7 +56,7 @@ class GoogleReader(csv_rows.ContactReader):
             )
         )
         location = _location([[cells[index] for index in address] for address in self._addresses])
-        return [(number, name, location) for number in numbers]
+        return name, [(number, name, location) for number in numbers]
 
 
 def _values(cell: str) -> list[str]:

@@ -143,7 +143,7 @@ class OutlookReader(csv_rows.ContactReader):
         # `number` is a column of the service's own format.
         return found[0] if found and not (found[1].has("number") or GoogleReader.matches(found[1])) else 0
 
-    def entries(self, cells: list[str]) -> list[tuple[str, str, str]]:
+    def contact(self, cells: list[str]) -> tuple[str, list[tuple[str, str, str]]]:
         company = clean_text(cells[self._company])
         name = (
             clean_text(cells[self._whole])
@@ -151,7 +151,7 @@ class OutlookReader(csv_rows.ContactReader):
             or company
             or clean_text(cells[self._nickname])
         )
-        return [
+        return name, [
             (cells[phone.index], (company or name) if phone.is_of_company else name, self._place(cells, phone))
             for phone in self._phones
             if cells[phone.index].strip()

@@ -30,9 +30,10 @@ class PlainContactReader(csv_rows.ContactReader):
     def recognizes(cls, begin: Sequence[str]) -> int:
         return 0 if PlainComplaintReader.recognizes(begin) else super().recognizes(begin)
 
-    def entries(self, cells: list[str]) -> list[tuple[str, str, str]]:
+    def contact(self, cells: list[str]) -> tuple[str, list[tuple[str, str, str]]]:
         number, name, location = self.pick(cells)
-        return [(number, clean_text(name), clean_text(location))]
+        name = clean_text(name)
+        return name, [(number, name, clean_text(location))]
 
 
 class PlainComplaintReader(csv_rows.ComplaintReader):

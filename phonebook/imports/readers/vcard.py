@@ -1,7 +1,7 @@
 """Reader of vCard files: 2.1 (versit, 1996), 3.0 (RFC 2426) and 4.0 (RFC 6350), also mixed in one file.
 
-A card yields a row for each of its telephone numbers, all with the card's name and location; a card without a number
-yields nothing. One card is held in memory at a time, and only what its rows need.
+A card yields a row for each of its telephone numbers, all with the card's name and location; a card without a number,
+such as a group, is rejected. One card is held in memory at a time, and only what its rows need.
 """
 
 import re
@@ -51,7 +51,7 @@ def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | R
     property's CHARSET may still decode them."""
     card: _Card | None = None
     line: _Line | None = None
-    outside = False
+    outside, cards = False, 0
     for line in _unfold(lines):
         ends_card, begins_card = line.border
         if ends_card and card is not None:
@@ -61,17 +61,16 @@ def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | R
                 continue
         if begins_card:
             if card is not None:
-                yield Rejected(card.line, NO_END)
-                yield from card.rows()
-            card, outside = _Card(line.number, region), False
+                yield from card.rows(has_end=False)
+            cards += 1
+            card, outside = _Card(cards, line.number, region), False
         elif card is not None:
             card.add(line)
         elif not outside:
             yield Rejected(line.number, OUTSIDE)
             outside = True
     if card is not None and line is not None:
-        yield Rejected(card.line, NO_END)
-        yield from card.rows(without_last_line=not line.is_complete)
+        yield from card.rows(has_end=False, without_last_line=not line.is_complete)
 
 
 def _unfold(lines: Iterator[str]) -> "Iterator[_Line]":
@@ -212,8 +211,8 @@ def _parse_head(text: str) -> _Head | None:
 class _Card:
     """The card that is being read."""
 
-    def __init__(self, line: int, region: str | None) -> None:
-        self.line = line
+    def __init__(self, position: int, line: int, region: str | None) -> None:
+        self._position, self._line = position, line
         self._region = region
         self._is_21 = False
         self._names = dict.fromkeys(_NAMES, "")
@@ -253,13 +252,16 @@ class _Card:
         else:
             self._names[head.name] = self._names[head.name] or self._parse_name(head.name, value)
 
-    def rows(self, *, without_last_line: bool = False) -> Iterator[ContactRow | Rejected]:
+    def rows(self, *, has_end: bool = True, without_last_line: bool = False) -> Iterator[ContactRow | Rejected]:
         """The rows of the complete card."""
         if self._last is not None and not without_last_line:
             self._read(*self._last)
+        if not has_end:
+            self._entries.insert(0, Rejected(self._line, NO_END))
         name = next(filter(None, self._names.values()), "")
+        label = base.label_of(name, f"card {self._position}")
         entries = (entry if isinstance(entry, Rejected) else (*entry, name, self._location) for entry in self._entries)
-        return base.contact_rows(entries, self._region)
+        return base.contact_rows(entries, self._region, line=self._line, label=label)
 
     def _add_number(self, line: int, value: str) -> None:
         if _has_undecoded(value):

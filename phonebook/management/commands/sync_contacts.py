@@ -7,6 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from core import history
 from core.commands import task_ended
 from phonebook.address_books.sync import TASK, remove, sync
+from phonebook.imports.readers import base
 from phonebook.imports.readers.base import Rejected
 from phonebook.management.import_command import BackgroundCommand, RejectList
 from phonebook.models import AddressBook, Contact
@@ -42,8 +43,10 @@ class Command(BackgroundCommand):
         with RejectList(self, options["rejects"]) as rejects:
 
             def without_card(place: str, row: Rejected) -> None:
-                """Standard error becomes a log, and a card's path may have a name or a number."""
-                rejects.add(place.partition(" ")[0], replace(row, line=0))
+                """Standard error becomes a log, and a card's path may have a name or a number. Cards without a number,
+                which many address books have, are only counted."""
+                if row.reason != base.NO_NUMBER:
+                    rejects.add(place.partition(" ")[0], replace(row, line=0, contact=""))
 
             results = sync(
                 settings.ADDRESS_BOOKS,

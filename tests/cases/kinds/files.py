@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 
 from lookup.number_file import Record, open_numbers
 from phonebook.imports.readers.base import UnreadableFile
-from phonebook.models import AddressBook, Contact
+from phonebook.models import AddressBook, Contact, ImportBatch
 from tests.cases.case import Case
 from tests.directories import collection, member, multistatus, vcard
 from tests.upstream import Conversation, Upstream, raw
@@ -22,6 +22,7 @@ def contacts(case: Case, db: None, tmp_path: Path) -> None:
     """Files of contacts, each imported alone into an empty directory. `rejected`: in the order of the file."""
     options, expected = case.data.pop("options", []), case.data.pop("contacts")
     rejected, error = case.data.pop("rejected", []), case.data.pop("error", "")
+    counts = case.data.pop("counts", {})
     got: dict[str, Any] = {}
     files = case.data.pop("files")
     assert files, "or nothing is compared"
@@ -41,6 +42,10 @@ def contacts(case: Case, db: None, tmp_path: Path) -> None:
         lines = rejects.read_text(encoding="utf-8").splitlines() if rejects.exists() else []
         shown = [part if part in line else line for part, line in zip_longest(rejected, lines, fillvalue="")]
         got[name] = (rows, shown, error if error and error in said else said)
+        if counts:
+            stored = ImportBatch.objects.latest("pk").counts
+            stored |= {"rejected": sum(stored["rejected"].values())}
+            assert {key: stored[key] for key in counts} == counts
     assert got == dict.fromkeys(files, (expected, rejected, error))
 
 

@@ -214,8 +214,16 @@ def before_merge(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]
 def test_number_blocked_during_the_transfer_is_skipped(book: CardDAVBook, before_merge: Any) -> None:
     three(book)
     before_merge(lambda: erasure.erase([str(ALICE)], block=True))
-    assert run().rejected == {"suppressed (forget --block)": 1}
+    assert run().rejected == {"no number": 1, "suppressed (forget --block)": 1}
     assert set(contacts()) == {BOB}
+
+
+def test_card_without_a_number_is_counted_and_no_fault(book: CardDAVBook) -> None:
+    book.put(a=vcard("Mail Only"), b=vcard("Example Bakery", "+12125550142", "+1 212 555 0142", "x"))
+    result = run()
+    assert (result.read, result.added, result.repeated) == (4, 1, 1)
+    assert result.rejected == {"no number": 1, "number is no phone number": 1}
+    assert AddressBook.objects.get().rejected == 1
 
 
 def test_loss_of_more_than_half_is_refused(book: CardDAVBook) -> None:

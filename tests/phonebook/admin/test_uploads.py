@@ -139,11 +139,11 @@ def test_check_and_import_are_confirmed_once(operator: Client) -> None:
     begin(operator)
     upload = ImportUpload.objects.get()
     assert "This file is not waiting to be imported." in step(operator, "import", upload)
-    counts = {"added": 1, "unchanged": 1, "rejected": {"no number": 2}}
+    counts = {"read": 4, "added": 1, "unchanged": 1, "rejected": {"no number": 2}}
     ImportUpload.objects.update(state="ready", counts=counts, received=len(CSV))
     page = words(operator.get(FORM).text)
     assert "The import adds 1 contact and does not change 1." in page
-    assert "2 rows are not imported: 2 rejected." in page
+    assert "2 of 4 rows are not imported: no number (2)." in page
     assert "Earlier imports" not in page
     before = ImportBatch.objects.create(kind="contacts", state="done", can_undo=True)
     earlier = f"Earlier imports (import {before.pk}) can then be undone only after this one."

@@ -12,6 +12,7 @@ from django.contrib.admin.models import LogEntry
 from django.db import OperationalError
 
 from phonebook import suppression
+from phonebook.admin.uploads import fault_texts
 from phonebook.imports.readers import base
 from phonebook.imports.staging import Tables, TargetTable
 from phonebook.models import ComplaintDay, ComplaintSubject, Contact, ImportBatch
@@ -105,8 +106,19 @@ def test_first_rejects_are_printed_or_all_listed_in_a_file(file: Any, tmp_path: 
         "… and 30 more: --rejects FILE lists them all.",
     ]
     assert Ran("import_contacts", path, "--rejects", str(listing)).err == ""
-    assert listing.read_text().splitlines() == lines
+    assert listing.read_text().splitlines() == [line.replace(": number", ": y: number") for line in lines]
     assert listing.stat().st_mode & 0o077 == 0
+
+
+def test_contact_without_a_number_is_counted_and_named(file: Any) -> None:
+    """Not on standard error, which may be a log."""
+    path = contact_file(file, GOOD, ",Mail Only,")
+    ran = Ran("import_contacts", path)
+    assert ran.err == f"{path}:3: no number\n"
+    assert "2 rows read (CSV with number, name, location): 1 rejected." in ran.out
+    batch = ImportBatch.objects.get()
+    assert (batch.counts["read"], batch.counts["rejected"]) == (2, {"no number": 1})
+    assert fault_texts(batch.faults) == [f"{Path(path).name}, line 3: Mail Only: no number"]
 
 
 def test_rejects_never_overwrite_a_file(file: Any) -> None:

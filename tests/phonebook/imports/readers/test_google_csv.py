@@ -6,7 +6,7 @@ import io
 import pytest
 
 from phonebook.imports.readers import google_csv
-from phonebook.imports.readers.base import NO_NAME_OR_LOCATION, ContactRow, Rejected
+from phonebook.imports.readers.base import NO_NAME_OR_LOCATION, NO_NUMBER, REPEATED_IN_CONTACT, ContactRow, Rejected
 
 HEADER = (
     "First Name,Middle Name,Last Name,Phonetic First Name,Phonetic Middle Name,Phonetic Last Name,Name Prefix,"
@@ -75,6 +75,8 @@ def test_export() -> None:
         (2, 12125550142, "Jane Doe", "New York, NY"),
         (2, 493023125042, "Jane Doe", "New York, NY"),
         (2, 14155550144, "Jane Doe", "New York, NY"),
+        Rejected(2, REPEATED_IN_CONTACT, "1********42"),
+        Rejected(5, NO_NUMBER),
         (6, 441614960142, "Example Ltd", ""),
         Rejected(6, "number does not fit its country's numbering plan", "55***43"),
         Rejected(7, NO_NAME_OR_LOCATION, "1********43"),

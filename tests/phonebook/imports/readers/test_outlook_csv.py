@@ -6,7 +6,7 @@ import io
 import pytest
 
 from phonebook.imports.readers import outlook_csv
-from phonebook.imports.readers.base import NO_NAME_OR_LOCATION, ContactRow, Rejected
+from phonebook.imports.readers.base import NO_NAME_OR_LOCATION, NO_NUMBER, REPEATED_IN_CONTACT, ContactRow, Rejected
 
 PHONES = (
     "Assistant's Phone,Business Fax,Business Phone,Business Phone 2,Callback,Car Phone,Company Main Phone,Home Fax,"
@@ -75,6 +75,8 @@ def test_export(delimiter: str) -> None:
         (2, 12125550142, "Dr. Jane Doe Jr.", "New York, NY"),
         (2, 12125550100, "Example, Inc.; Ltd", "New York, NY"),
         (2, 12015550144, "Dr. Jane Doe Jr.", "Newark, NJ"),
+        Rejected(2, REPEATED_IN_CONTACT, "1********43"),
+        Rejected(5, NO_NUMBER),
         (6, 441614960142, "Firm", ""),
         Rejected(6, "number must have 7 to 15 digits"),
         Rejected(7, NO_NAME_OR_LOCATION, "1********42"),

@@ -165,7 +165,8 @@ def test_invalid_number_is_rejected_and_not_printed(tel: str, masked: str | None
 
 def test_number_is_yielded_once_per_card() -> None:
     again = f"TEL:+{NUMBER}", "TEL:+1 212 555 0142", f"TEL;VALUE=uri:tel:+{NUMBER};ext=9"
-    assert of_card("FN:Jane", *again) == [(3, NUMBER, "Jane", "")]
+    repeated = [Rejected(line, base.REPEATED_IN_CONTACT, MASKED) for line in (4, 5)]
+    assert of_card("FN:Jane", *again) == [(3, NUMBER, "Jane", ""), *repeated]
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ END:VCARD
     assert read(file) == [
         (9, NUMBER, "Jane Doe", "Springfield, IL"),
         (10, 441614960142, "Jane Doe", "Springfield, IL"),
+        Rejected(12, base.REPEATED_IN_CONTACT, "1********42"),
         Rejected(21, "number has no country code", "212*****43"),
         Rejected(27, base.NO_NAME_OR_LOCATION, "1********44"),
     ]
