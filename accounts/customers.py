@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import EmailField
+from django.db.models import EmailField, F, Value
+from django.db.models.functions import Replace
 
 from accounts.models import ApiToken, Customer, CustomerContact
 from core.db import VENDOR, run
+from core.text import JOINERS, is_printable, without_joiners
 
 #: How many tokens a customer has at most: the customer's pages read all of them.
 MAX_TOKENS = 1_000
@@ -19,9 +22,9 @@ class NoSuchName(ValueError):
 
 
 def clean_name(name: str, *, of: str = "customer") -> str:
-    """The name in one line. Raises ValueError when it is empty, over 100 characters or not printable."""
+    """The name in one line. Raises ValueError when it is empty, over 100 characters or not printable (core.text)."""
     name = " ".join(name.split())
-    if not name or len(name) > 100 or not name.isprintable():
+    if not name or len(name) > 100 or not is_printable(name):
         raise ValueError(f"A {of} needs a name of 1 to 100 printable characters.")
     return name
 
@@ -49,14 +52,14 @@ def create(*, name: str, note: str = "", contacts: Iterable[str] = ()) -> Custom
 
 
 def find_or_reserve(*, name: str) -> Customer | None:
-    """The customer with this name, in any case. If there is none, nobody else creates it by this function or
-    `get_or_create` until the end of the transaction in which it is called.
+    """The customer with this name, in any case, and with or without joiners. If there is none, nobody else creates it
+    by this function or `get_or_create` until the end of the transaction in which it is called.
 
     Raises ValueError for an invalid name, or if several customers have it.
     """
     name = clean_name(name)
     if VENDOR == "postgresql":  # SQLite has one writer at a time
-        run("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"customer {name.lower()}"])
+        run("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"customer {without_joiners(name).lower()}"])
     return _named(name)
 
 
@@ -82,8 +85,11 @@ def get_by_name_or_id(text: str) -> Customer:
 
 
 def _named(name: str) -> Customer | None:
-    """Raises ValueError if several customers have this name."""
-    found = Customer.objects.filter(name__iexact=name)[:2]
+    """Raises ValueError if several customers have this name. Joiners do not tell names apart: they cannot be seen."""
+    shown: Any = F("name")
+    for joiner in JOINERS:
+        shown = Replace(shown, Value(joiner))
+    found = Customer.objects.alias(shown=shown).filter(shown__iexact=without_joiners(name))[:2]
     if len(found) > 1:
         raise ValueError("Several customers have this name. Enter the customer's id, such as #12.")
     return found[0] if found else None

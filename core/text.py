@@ -1,8 +1,11 @@
 """Text from people and other systems."""
 
 import re
+import unicodedata
 from encodings import normalize_encoding
 from encodings.aliases import aliases
+
+from idna.core import valid_contextj
 
 MAX_TEXT = 200
 #: Characters of a parameter or a field of a form: pages refuse a longer one before they look at it.
@@ -18,8 +21,14 @@ _CODECS = re.compile(
 # PostgreSQL stores no NUL, and neither database a lone surrogate.
 _NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
 
-# Zero-width non-joiner and joiner: not "printable", yet part of Persian, Hindi and other names.
-_JOINERS = "\u200c\u200d"
+#: Zero-width non-joiner and joiner.
+JOINERS = "\u200c\u200d"
+_JOINER = re.compile(f"[{JOINERS}]")
+#: Characters before and after a joiner that decide whether it is needed: marks may stand between it and a letter.
+_JOINER_CONTEXT = 16
+_VIRAMA = 9
+#: What may follow a pictograph before a joiner: its presentation, and tones of skin.
+_EMOJI_MODIFIERS = "\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 #: What shows nothing, for a class of a pattern: what Unicode says has no glyph (Default_Ignorable_Code_Point), its line
 #: separators and interlinear annotations, the empty Braille pattern and the musical null note. As in integrations/.
 INVISIBLE = (
@@ -52,12 +61,44 @@ def storable(text: str) -> str:
     return _NOT_STORABLE.sub("", text)
 
 
+def is_printable(text: str) -> bool:
+    """Whether all characters are printable, or joiners that a script or an emoji needs."""
+    needed = (_is_needed(text, found.start()) for found in _JOINER.finditer(text))
+    return text.isprintable() or (without_joiners(text).isprintable() and all(needed))
+
+
+def without_joiners(text: str) -> str:
+    """`text` as names are compared: with joiners, two could look alike."""
+    return _JOINER.sub("", text)
+
+
+def _is_needed(text: str, at: int) -> bool:
+    """Whether the joiner there changes how its neighbours are shown."""
+    before, after = text[max(0, at - _JOINER_CONTEXT) : at], text[at + 1 : at + 1 + _JOINER_CONTEXT]
+    if not before or not after:
+        return False
+    # RFC 5892, appendix A: after a virama; a non-joiner also between letters that would join, as in Persian.
+    if valid_contextj(before + text[at] + after, len(before)):
+        return True
+    if text[at] == JOINERS[0]:
+        return False
+    # Before a virama, as in Bengali (The Unicode Standard, section 12.2); between pictographs, as in
+    # emoji-zwj-sequences.txt.
+    is_before_virama = before[-1].isalpha() and unicodedata.combining(after[0]) == _VIRAMA
+    return is_before_virama or (_is_pictograph(before.rstrip(_EMOJI_MODIFIERS)[-1:]) and _is_pictograph(after[0]))
+
+
+def _is_pictograph(character: str) -> bool:
+    return character == "\u2194" or (character != "" and unicodedata.category(character) == "So")
+
+
 def clean_text(text: str) -> str:
-    """One line of at most MAX_TEXT printable characters: white space collapsed, control characters and lone surrogates
-    removed. Empty if nothing of it can be seen."""
+    """One line of at most MAX_TEXT printable characters: white space collapsed, control characters, lone surrogates and
+    joiners that nothing needs removed. Empty if nothing of it can be seen."""
     if text.isprintable() and "  " not in text and len(text) <= MAX_TEXT:  # the usual case; imports have millions
         return "" if _BLANK.fullmatch(text) else text.strip()
     if not text.isprintable():
-        text = "".join(c for c in " ".join(text.split()) if c.isprintable() or c in _JOINERS)
+        text = "".join(c for c in " ".join(text.split()) if c.isprintable() or c in JOINERS)
+        text = _JOINER.sub(lambda found: found[0] if _is_needed(text, found.start()) else "", text)
     text = " ".join(text.split())[:MAX_TEXT].rstrip()
     return "" if _BLANK.fullmatch(text) else text

@@ -70,6 +70,7 @@ WORST = {
     "core.redis._CODE_IN_SCRIPT": "-A",
     "core.redis_sentinel._HOST": "a",
     "core.redis_sentinel._URL": "sentinel://a@",
+    "core.text._JOINER": "\u200c",
     "core.webhooks: \\s": "a",
     "phonebook.directory._NUMBER": "2",
     "phonebook.address_books.carddav._STATUS": "HTTP/",

@@ -37,6 +37,19 @@ def run(*words: object) -> str:
     return out.getvalue()
 
 
+def test_names_that_look_alike_are_not_two_customers() -> None:
+    persian = "\u0639\u0644\u06cc\u200c\u0631\u0636\u0627"
+    made = make(persian)
+    assert made.name == persian
+    for name in (persian, persian.replace("\u200c", "")):
+        assert customers.get_or_create(name=name) == (made, False)
+    family = "\U0001f468\u200d\U0001f469"
+    assert customers.get_or_create(name=f"Kita {family}")[1]
+    assert customers.get_by_name_or_id(f"kita {family}").name == f"Kita {family}"
+    with pytest.raises(ValueError, match="printable"):
+        make("Example\u200cLtd")
+
+
 # --- Customers and their tokens -----------------------------------------------------------------------------------
 
 
