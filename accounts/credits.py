@@ -17,6 +17,7 @@ from django.utils import timezone
 from accounts import low_balance
 from accounts.models import ApiToken, CreditEntry
 from core import metrics
+from core.field_errors import FieldError
 
 MAX_AMOUNT = 10**9
 MAX_BALANCE = 10**15
@@ -33,7 +34,7 @@ CREDITS = metrics.Counter(
 )
 
 
-class ChangeRefused(ValueError):
+class ChangeRefused(FieldError):
     """An amount out of range, a top-up of a revoked token, a transfer to a token that may not get it, any change of a
     test token, or ReferenceUsed; the message says which."""
 
@@ -42,15 +43,18 @@ class ReferenceUsed(ChangeRefused):
     """The token has an entry with this reference and another amount, kind or price."""
 
 
-class PossiblyRepeated(ValueError):
+class PossiblyRepeated(FieldError):
     """An equal entry was made within REPEAT_WINDOW; the message says when and by whom."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "may_repeat")
 
 
 class NotRefundable(ValueError):
     """Only a search can be refunded, and only once; the message says which rule applied."""
 
 
-class AllowanceExceeded(ValueError):
+class AllowanceExceeded(FieldError):
     """More than SUPPORT_CREDITS_PER_DAY; the message says how many are left."""
 
 
@@ -107,7 +111,7 @@ def change_balance(
                 raise ChangeRefused("A test token has no credits: its searches are never charged.")
             if not tokens.exists():
                 raise ChangeRefused("This token is revoked, so nobody could spend the credits. Issue a new token.")
-            raise ChangeRefused(f"The balance must stay between 0 and {MAX_BALANCE}.")
+            raise ChangeRefused(f"The balance must stay between 0 and {MAX_BALANCE}.", "amount")
         entry = CreditEntry.objects.create(
             token_id=token.pk,
             amount=amount,
@@ -147,7 +151,7 @@ def _with_this_reason(amount: int, verb: str) -> str:
 
 def _check_amount(amount: int) -> None:
     if abs(amount) > MAX_AMOUNT:
-        raise ChangeRefused(f"Enter at most {MAX_AMOUNT:,} credits.")
+        raise ChangeRefused(f"Enter at most {MAX_AMOUNT:,} credits.", "amount")
 
 
 def change_once(
@@ -172,10 +176,11 @@ def change_once(
     """
     is_top_up = kind == CreditEntry.Kind.TOP_UP
     if amount < 1 and (is_top_up or amount == 0):
-        raise ChangeRefused("A top-up is 1 credit or more." if is_top_up else "An adjustment of 0 changes nothing.")
+        text = "A top-up is 1 credit or more." if is_top_up else "An adjustment of 0 changes nothing."
+        raise ChangeRefused(text, "amount")
     reason, reference = _clean_reason(reason), reference.strip()
     if len(reference) > 100:
-        raise ValueError("A reference has at most 100 characters.")
+        raise FieldError("A reference has at most 100 characters.", "reference")
     given = price is not None
     price = sale_price(amount, price) if is_top_up else _clean_price(amount, price)
     with transaction.atomic():
@@ -191,7 +196,7 @@ def change_once(
             )
             return entry, True
     if (entry.amount, entry.kind) != (amount, kind) or (given and entry.price != price):
-        raise ReferenceUsed("This reference was used for another entry of this token.")
+        raise ReferenceUsed("This reference was used for another entry of this token.", "reference")
     return entry, False
 
 
@@ -213,11 +218,12 @@ def _clean_price(amount: int, price: Decimal | None) -> Decimal | None:
     if price is None:
         return None
     if not price.is_finite() or abs(price) >= MAX_PRICE:
-        raise ChangeRefused(f"A price is a number below {MAX_PRICE:,}.")
+        raise ChangeRefused(f"A price is a number below {MAX_PRICE:,}.", "price")
     if price * amount < 0 or (amount == 0 and price):
-        raise ChangeRefused("Enter a positive price for added credits, a negative one for removed credits, or 0.")
+        text = "Enter a positive price for added credits, a negative one for removed credits, or 0."
+        raise ChangeRefused(text, "price")
     if price != price.quantize(_PRICE_STEP):  # rounded to 0, the credits would count as free
-        raise ChangeRefused("A price has at most 4 decimals.")
+        raise ChangeRefused("A price has at most 4 decimals.", "price")
     return price
 
 
@@ -272,25 +278,26 @@ def transfer(
     an invalid reason or reference.
     """
     if amount < 1:
-        raise ChangeRefused("A transfer is 1 credit or more.")
+        raise ChangeRefused("A transfer is 1 credit or more.", "amount")
     if from_token.pk == to_token.pk:
-        raise ChangeRefused("Choose another token to move credits to.")
+        raise ChangeRefused("Choose another token to move credits to.", "to_token")
     reason, reference = _clean_reason(reason), reference.strip() or uuid4().hex
     if len(reference) > 100:
-        raise ValueError("A reference has at most 100 characters.")
+        raise FieldError("A reference has at most 100 characters.", "reference")
     with transaction.atomic():
         source, target = lock(from_token, to_token)
         if earlier := _earlier_transfer(source, target, amount, reference):
             return earlier
         if source.customer_id is None or source.customer_id != target.customer_id:
-            raise ChangeRefused("Credits are only moved between tokens of the same customer.")
+            raise ChangeRefused("Credits are only moved between tokens of the same customer.", "to_token")
         if target.revoked_at is not None:
-            raise ChangeRefused(f"{target} is revoked, so nobody could spend the credits. Choose another token.")
+            text = f"{target} is revoked, so nobody could spend the credits. Choose another token."
+            raise ChangeRefused(text, "to_token")
         if not may_repeat:
             given = CreditEntry.objects.filter(token=target, other_token=source, amount=amount, reason=reason)
             require_unrepeated(given, _with_this_reason(amount, f"moved to {target}"))
         if not source.is_test and source.credits < amount:
-            raise ChangeRefused(f"{source} has only {source.credits:,} credits.")
+            raise ChangeRefused(f"{source} has only {source.credits:,} credits.", "amount")
         change = partial(
             change_balance, kind=CreditEntry.Kind.TRANSFER, actor=actor, reason=reason, reference=reference
         )
@@ -332,9 +339,8 @@ def require_allowance(*, user: AbstractBaseUser, amount: int, repeated: QuerySet
     left = allowance_left(user)
     if amount > left and not (repeated is not None and repeated.exists()):
         limit = settings.SUPPORT_CREDITS_PER_DAY
-        raise AllowanceExceeded(
-            f"Only {left:,} of your {limit:,} credits in 24 hours are left: enter a smaller amount, or ask an operator."
-        )
+        text = f"Only {left:,} of your {limit:,} credits in 24 hours are left"
+        raise AllowanceExceeded(f"{text}: enter a smaller amount, or ask an operator.", "amount")
 
 
 def allowance_left(user: AbstractBaseUser) -> int:
@@ -357,5 +363,5 @@ def charge_rule() -> str:
 def _clean_reason(text: str) -> str:
     text = text.strip()
     if not 1 <= len(text) <= 200:
-        raise ValueError("A reason of 1 to 200 characters is needed.")
+        raise FieldError("A reason of 1 to 200 characters is needed.", "reason")
     return text

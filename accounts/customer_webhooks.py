@@ -5,6 +5,7 @@ from django.conf import settings
 
 from accounts.models import Customer, CustomerWebhook
 from core import webhooks
+from core.field_errors import FieldError
 
 
 def save(*, customer: Customer, url: str = "") -> str:
@@ -17,10 +18,10 @@ def save(*, customer: Customer, url: str = "") -> str:
         try:
             webhooks.require_url(url, public=not settings.CUSTOMER_WEBHOOKS_PRIVATE_NETWORK)
         except ValueError as error:
-            raise ValueError("Enter a URL that begins with https:// and whose host is public.") from error
+            raise FieldError("Enter a URL that begins with https:// and whose host is public.", "url") from error
         CustomerWebhook.objects.update_or_create(customer=customer, defaults={"url": url, "secret": secret})
     elif not CustomerWebhook.objects.filter(customer=customer).update(secret=secret):
-        raise ValueError("Enter the URL of the webhook.")
+        raise FieldError("Enter the URL of the webhook.", "url")
     return secret
 
 

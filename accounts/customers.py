@@ -11,6 +11,7 @@ from django.db.models.functions import Replace
 
 from accounts.models import ApiToken, Customer, CustomerContact
 from core.db import VENDOR, run
+from core.field_errors import FieldError
 from core.text import JOINERS, is_printable, without_joiners
 
 #: How many tokens a customer has at most: the customer's pages read all of them.
@@ -101,8 +102,9 @@ def lock_for_token(customer: Customer) -> None:
     Raises ValueError if the customer was deleted or may not get another token.
     """
     if Customer.objects.select_for_update(no_key=True).filter(pk=customer.pk).first() is None:
-        raise ValueError(f"{customer} was deleted meanwhile. Choose another customer.")
+        raise FieldError(f"{customer} was deleted meanwhile. Choose another customer.", "customer")
     if ApiToken.objects.filter(customer=customer).count() >= MAX_TOKENS:
-        raise ValueError(
-            f"A customer has at most {MAX_TOKENS:,} tokens, and {customer} has as many. Choose another one."
+        raise FieldError(
+            f"A customer has at most {MAX_TOKENS:,} tokens, and {customer} has as many. Choose another one.",
+            "customer",
         )

@@ -29,6 +29,7 @@ from rest_framework_simplejwt.backends import TokenBackend
 from accounts import credits, customers
 from accounts.models import JWT_PREFIX, MAX_RATE_LIMIT, ActiveToken, ApiToken, CreditEntry, Customer
 from core.db import afetch_one
+from core.field_errors import FieldError
 
 MAX_LENGTH = 2048
 MAX_DAYS = 36_500
@@ -103,7 +104,7 @@ def _new_jwt(token: ApiToken) -> str:
     """A JWT for `token`, whose fields then identify it; the caller saves them. Raises ValueError for an invalid
     lifetime."""
     if not 1 <= token.lifetime_days <= MAX_DAYS:
-        raise ValueError(f"A token is valid for 1 to {MAX_DAYS} days.")
+        raise FieldError(f"A token is valid for 1 to {MAX_DAYS} days.", "days")
     lifetime = timedelta(days=token.lifetime_days)
     token.jti, token.expires_at = uuid4().hex, timezone.now() + lifetime
     api_key = _sign(token.jti, lifetime, is_test=token.is_test)
@@ -139,11 +140,11 @@ def issue(
     """
     name, contact = customers.clean_name(name, of="token"), contact and customers.clean_contact(contact)
     if low_balance_at is not None and not 0 <= low_balance_at <= credits.MAX_BALANCE:
-        raise ValueError(f"The low-balance threshold is 0 to {credits.MAX_BALANCE} credits.")
+        raise FieldError(f"The low-balance threshold is 0 to {credits.MAX_BALANCE} credits.", "low_balance_at")
     if rate_limit is not None and not 1 <= rate_limit <= MAX_RATE_LIMIT:
-        raise ValueError(f"A rate limit is 1 to {MAX_RATE_LIMIT:,} requests.")
+        raise FieldError(f"A rate limit is 1 to {MAX_RATE_LIMIT:,} requests.", "rate_limit")
     if is_test and (contact or price or low_balance_at is not None):
-        raise ValueError("A test token has no balance: omit price, contact and low-balance threshold.")
+        raise FieldError("A test token has no balance: omit price, contact and low-balance threshold.", "is_test")
     price = credits.sale_price(initial_credits, price) if initial_credits > 0 or price else None
     token = ApiToken(
         name=name,

@@ -243,6 +243,7 @@ MIDDLEWARE = [
     "django_ratelimit.middleware.RatelimitMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
+FORM_RENDERER = "core.forms.FormRenderer"
 CSRF_FAILURE_VIEW = "callerid_project.errors.csrf_failure"
 ROOT_URLCONF = "callerid_project.urls"
 TEMPLATES = [
@@ -258,7 +259,6 @@ TEMPLATES = [
         },
     }
 ]
-FORM_RENDERER = "core.forms.Renderer"
 STATIC_URL = "/static/"
 # Served from the installed packages: there is no collectstatic step.
 WHITENOISE_USE_FINDERS = True

@@ -33,6 +33,7 @@ from unfold.enums import ActionVariant
 
 from core import edits, history, periods
 from core.cells import page_url
+from core.field_errors import FieldError
 from core.forms import DecimalNumberField, TextField, WholeNumberField
 from core.sorting import DescendingFirstChangeList
 
@@ -294,7 +295,8 @@ class ConsoleAdmin(ModelAdmin):
         response, or its message on the page of the object `original`, or on the list.
 
         `perform` runs in a transaction, unless it must not be `atomic`. Its ValueError or ValidationError rolls back
-        and is shown in the form: at the field, if any, that `form.error_fields` has for the class of the error.
+        and is shown in the form; a FieldError at its field, whose name is that of the argument, or the form has it in
+        `fields_of_arguments`.
         """
         back_url = self.url_of(context.get("original"))
         if form.is_bound and form.is_valid():
@@ -302,8 +304,10 @@ class ConsoleAdmin(ModelAdmin):
                 with transaction.atomic() if atomic else nullcontext():
                     result = perform(form.cleaned_data)
             except (ValueError, ValidationError) as error:
+                argument = error.field if isinstance(error, FieldError) else ""
+                name = getattr(form, "fields_of_arguments", {}).get(argument, argument)
                 text = " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
-                form.add_error(getattr(form, "error_fields", {}).get(type(error)), text)
+                form.add_error(name if name in form.fields else None, text)
             else:
                 if isinstance(result, HttpResponseBase):
                     return result

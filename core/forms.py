@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.forms.boundfield import BoundField
 from django.forms.renderers import DjangoTemplates
 from django.utils.text import format_lazy
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
@@ -13,9 +14,22 @@ from core import amounts, numbers
 from core.text import MAX_FIELD
 
 
-class Renderer(DjangoTemplates):
-    """Django's, without `maxlength`, by which browsers cut what is pasted without a word. The server's error says how
-    long a text is, and the form keeps it."""
+class FocusedField(BoundField):
+    """In a form with errors, the first field that has one gets the focus, instead of another."""
+
+    def build_widget_attrs(self, attrs: Any, widget: Any = None) -> dict[str, Any]:
+        built: dict[str, Any] = super().build_widget_attrs(attrs, widget)
+        if self.form.is_bound and not self.is_hidden and not (widget and widget.is_hidden):
+            wrong = next((field.name for field in self.form.visible_fields() if field.errors), None)
+            built |= {"autofocus": self.name == wrong} if wrong else {}
+        return built
+
+
+class FormRenderer(DjangoTemplates):
+    """FORM_RENDERER: Django's, without `maxlength`, by which browsers cut what is pasted without a word. The error says
+    how long a text is, and the form keeps it."""
+
+    bound_field_class = FocusedField
 
     def render(self, template_name: str, context: dict[str, Any], request: Any = None) -> str:
         if "widget" in context:

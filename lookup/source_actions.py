@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from core import history, loop, periods
 from core.commands import command_line
+from core.field_errors import FieldError
 from core.text import clean_text
 from lookup import answers, signals
 from lookup.answers import Answer, Failed, Found, NotFound
@@ -64,7 +65,7 @@ def pause(*, name: str, reason: str, user: AbstractBaseUser | None = None) -> So
     if name not in configured():
         raise ValueError(f"{name} is not configured. Sources: {', '.join(configured())}.")
     if not (reason := clean_text(reason)):
-        raise ValueError("Enter a reason.")
+        raise FieldError("Enter a reason.", "reason")
     actor = user.get_username() if user else history.command_actor()
     with transaction.atomic():
         row, is_new = SourcePause.objects.get_or_create(

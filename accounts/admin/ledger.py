@@ -209,7 +209,7 @@ class CreditEntryAdmin(TokenListAdmin):
         actor, reason = request.user.get_username(), data["reason"]
         try:
             require_allowance(request, -obj.amount)
-            refund = credits.refund(entry=obj, actor=actor, reason=reason, may_repeat=data["again"])
+            refund = credits.refund(entry=obj, actor=actor, reason=reason, may_repeat=data["may_repeat"])
         except (credits.NotRefundable, credits.AllowanceExceeded):
             # A form that was submitted twice has succeeded, and the browser shows only the second response.
             earlier = CreditEntry.objects.filter(refunds=obj, actor=actor, reason=reason).first()

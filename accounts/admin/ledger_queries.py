@@ -8,7 +8,7 @@ from django import forms
 from django.db.models import Q
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from accounts.admin.token_forms import AgainForm, again_field
+from accounts.admin.token_forms import AgainForm, repeat_field
 from accounts.admin.token_rows import TokenListForm, customer_filter, token_filter
 from accounts.models import CreditEntry
 from core.forms import SearchedNumberField, TextField
@@ -56,7 +56,7 @@ class LedgerForm(TokenListForm):
 
 
 class RefundForm(AgainForm):
-    again = again_field("Refund this search too")
+    may_repeat = repeat_field("Refund this search too")
     reason = TextField(
         max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Shown in the ledger, with your name."
     )

@@ -4,7 +4,7 @@ They check types and presence; accounts.tokens and accounts.credits the rules.
 """
 
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from uuid import uuid4
 
 from django import forms
@@ -13,9 +13,9 @@ from django.db.models import QuerySet
 from django.utils.functional import lazy
 from unfold import widgets
 
-from accounts import customers
+from accounts import customers, tokens
 from accounts.admin.suggest_fields import CustomerField
-from accounts.credits import PossiblyRepeated, credits_text
+from accounts.credits import MAX_AMOUNT, MAX_PRICE, credits_text
 from accounts.models import MAX_RATE_LIMIT, ApiToken, Customer
 from core.forms import ConfirmationField, DecimalNumberField, TextField, WholeNumberField
 
@@ -32,6 +32,8 @@ _price = partial(
     required=False,
     max_digits=14,
     decimal_places=4,
+    min_value=0,
+    max_value=MAX_PRICE,
     widget=widgets.UnfoldAdminTextInputWidget,
 )
 #: Some keypads of phones have no minus.
@@ -63,28 +65,27 @@ class EitherField(TextField):
     mark = "a reason or a reference is required"
 
 
-def again_field(label: str) -> forms.BooleanField:
+def repeat_field(label: str) -> forms.BooleanField:
     return forms.BooleanField(label=label, required=False, widget=forms.HiddenInput)
 
 
 class AgainForm(forms.Form):
-    """Asks, by the box `again`, before it writes an entry that equals one of the last minutes."""
+    """Asks, by the box `may_repeat`, before it writes an entry that equals one of the last minutes."""
 
-    again = again_field("Do it again")
-    error_fields = {PossiblyRepeated: "again"}
+    may_repeat = repeat_field("Do it again")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if self.data.get("again"):
+        if self.data.get("may_repeat"):
             self._show_box()
 
     def add_error(self, field: str | None, error: Any) -> None:
         super().add_error(field, error)
-        if field == "again":
+        if field == "may_repeat":
             self._show_box()
 
     def _show_box(self) -> None:
-        self.fields["again"].widget = widgets.UnfoldBooleanWidget()
+        self.fields["may_repeat"].widget = widgets.UnfoldBooleanWidget()
 
 
 class OnceForm(AgainForm):
@@ -153,7 +154,7 @@ class ApiTokenForm(forms.ModelForm):
 
 
 class IssueForm(ApiTokenForm, OnceForm):
-    again = again_field("Issue another token")
+    may_repeat = repeat_field("Issue another token")
     is_test = _checkbox(
         label="Test token",
         required=False,
@@ -162,15 +163,18 @@ class IssueForm(ApiTokenForm, OnceForm):
             "threshold."
         ),
     )
-    initial_credits = _integer(initial=0)
+    initial_credits = _integer(initial=0, min_value=0, max_value=MAX_AMOUNT)
     price = _price(help_text=lazy(_paid, str)())
     days = _integer(
         label="Valid for (days)",
         initial=lambda: settings.TOKEN_DAYS,
+        min_value=1,
+        max_value=tokens.MAX_DAYS,
         help_text="Rotating the token restarts the period.",
     )
     reason = _text(help_text="For example, an order number. Shown in the ledger.")
-    field_order = ("again", "name", "customer", "is_test", "initial_credits", "price", "days", "reason")
+    field_order = ("may_repeat", "name", "customer", "is_test", "initial_credits", "price", "days", "reason")
+    fields_of_arguments: ClassVar = {"amount": "initial_credits"}
 
 
 def reason_of(reference: str) -> str:
@@ -179,8 +183,10 @@ def reason_of(reference: str) -> str:
 
 
 class TopUpForm(OnceForm):
-    again = again_field("Add them again")
-    amount = _integer(help_text="Credits to add.")
+    fields_of_arguments: ClassVar = {"reference": "own_reference"}
+
+    may_repeat = repeat_field("Add them again")
+    amount = _integer(help_text="Credits to add.", min_value=1, max_value=MAX_AMOUNT)
     price = _price(help_text=lazy(_paid, str)())
     reason = EitherField(max_length=200, required=False, help_text="In your own words. Only operators see it.")
     own_reference = EitherField(
@@ -209,7 +215,11 @@ class BulkTopUpForm(TopUpForm):
     """`tokens`: at most MAX_AT_ONCE token ids, separated by commas."""
 
     price = _price(help_text=lazy(_paid, str)("the credits of each token"))
-    tokens = forms.RegexField(r"\A[0-9]{1,18}(,[0-9]{1,18})*\Z", widget=forms.HiddenInput)
+    tokens = forms.RegexField(
+        r"\A[0-9]{1,18}(,[0-9]{1,18})*\Z",
+        widget=forms.HiddenInput,
+        error_messages={"required": "Select the tokens in the list."},
+    )
 
     def clean_tokens(self) -> list[ApiToken]:
         ids = {int(token_id) for token_id in self.cleaned_data["tokens"].split(",")}
@@ -222,12 +232,16 @@ class BulkTopUpForm(TopUpForm):
 
 
 class AdjustForm(TopUpForm):
-    again = again_field("Adjust the balance again")
+    may_repeat = repeat_field("Adjust the balance again")
     amount = _integer(
-        help_text="A negative amount removes credits, e.g. -5. The balance cannot fall below 0.", widget=_SIGNED
+        help_text="A negative amount removes credits, e.g. -5. The balance cannot fall below 0.",
+        widget=_SIGNED,
+        min_value=-MAX_AMOUNT,
+        max_value=MAX_AMOUNT,
     )
     price = _price(
         widget=_SIGNED,
+        min_value=-MAX_PRICE,
         help_text=lazy(
             lambda: (
                 f"In {settings.CURRENCY}. Enter a price only if the amount paid changes; use a negative number for a "
@@ -261,7 +275,7 @@ class CustomerTopUpForm(TopUpForm):
     """`targets`: the tokens that it offers; the only one is selected."""
 
     token = TargetField(ApiToken.objects.none(), label="API token", empty_label="Choose a token")
-    field_order = ("again", "token")
+    field_order = ("may_repeat", "token")
 
     def __init__(self, *args: Any, targets: QuerySet[ApiToken], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -271,9 +285,9 @@ class CustomerTopUpForm(TopUpForm):
 class MoveCreditsForm(OnceForm):
     """`targets`: the tokens that it offers."""
 
-    again = again_field("Move them again")
+    may_repeat = repeat_field("Move them again")
     to_token = TargetField(ApiToken.objects.none(), label="Move to", empty_label="Choose a token")
-    amount = _integer(help_text="Credits to move.")
+    amount = _integer(help_text="Credits to move.", min_value=1)
     reason = _text(help_text="Shown in the ledger of both tokens.")
 
     def __init__(self, *args: Any, targets: QuerySet[ApiToken], **kwargs: Any) -> None:

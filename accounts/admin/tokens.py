@@ -239,7 +239,7 @@ class ApiTokenAdmin(TopUpAdmin):
         if name := data.pop("new_customer"):
             data["customer"] = self._create_customer(request, name)
         try:
-            actor, may_repeat = request.user.get_username(), data.pop("again")
+            actor, may_repeat = request.user.get_username(), data.pop("may_repeat")
             issued = tokens.issue(**data, actor=actor, reference=reference, may_repeat=may_repeat)
         except tokens.AlreadyIssued as error:
             raise ValidationError(
@@ -342,7 +342,7 @@ class ApiTokenAdmin(TopUpAdmin):
     def move_credits(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
         reference = data.pop("once").hex
         try:
-            actor, may_repeat = request.user.get_username(), data.pop("again")
+            actor, may_repeat = request.user.get_username(), data.pop("may_repeat")
             moved = credits.transfer(from_token=obj, **data, actor=actor, reference=reference, may_repeat=may_repeat)
         except credits.ReferenceUsed:
             raise ValueError(

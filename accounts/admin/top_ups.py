@@ -21,6 +21,7 @@ from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance, requi
 from accounts.admin.token_forms import MAX_AT_ONCE, BulkTopUpForm, reason_of
 from accounts.models import ApiToken, CreditEntry
 from core.admin import ConsoleAdmin, Unchanged, require
+from core.field_errors import FieldError
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def record(
     require_allowance(request, data["amount"], token.entries.filter(reference=data["reference"]))
     fields = {name: data[name] for name in ("amount", "price", "reason", "reference")}
     try:
-        actor, may_repeat = request.user.get_username(), data["again"]
+        actor, may_repeat = request.user.get_username(), data["may_repeat"]
         entry, is_new = service(token=token, actor=actor, may_repeat=may_repeat, **fields)
     except credits.ReferenceUsed:
         if data["own_reference"]:
@@ -114,14 +115,14 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
     def _top_up_each(self, request: HttpRequest, data: dict[str, Any]) -> str:
         """Each token in its own transaction (see credits.change_balance); resubmitting retries what failed."""
         chosen: list[ApiToken] = data["tokens"]
-        added, failed, refused, kind = 0, [], [], ValueError
+        added, failed, refused, field = 0, [], [], ""
         for token in chosen:
             try:
                 with transaction.atomic():
                     added += not isinstance(record(self, request, credits.top_up, token, data), Unchanged)
             except ValueError as error:
                 refused.append(f"{token}: {error}")
-                kind = type(error) if isinstance(error, credits.PossiblyRepeated) else kind
+                field = error.field if isinstance(error, credits.PossiblyRepeated) else field
             except DatabaseError as error:  # its text may hold what was typed
                 log.warning("top-up failed: token=%d %s", token.pk, type(error).__name__)
                 failed.append(str(token))
@@ -129,7 +130,7 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
             sentences = [f"{len(failed) + len(refused)} of {len(chosen)} tokens were not topped up."]
             if failed:
                 sentences.append(f"Database errors; submit again to retry only these: {', '.join(failed)}.")
-            raise kind(" ".join([*sentences, *refused]))
+            raise FieldError(" ".join([*sentences, *refused]), field)
         if not added:
             reference = data["own_reference"]
             by = f"with reference {reference}" if reference else "when this page was submitted before"

@@ -183,7 +183,7 @@ class NewUserForm(OthersPassword, UserCreationForm):
 
 
 class OthersPasswordForm(OthersPassword, AdminPasswordChangeForm):
-    pass
+    use_required_attribute = False  # the browser's own message would hide the other errors
 
 
 @admin.register(User)

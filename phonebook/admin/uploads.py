@@ -256,12 +256,9 @@ class UploadAdmin(ConsoleAdmin):
     def _begin(self, request: HttpRequest, kind: str) -> HttpResponse:
         form = self.upload_forms[kind](request.POST)
         if not form.is_valid():
-            errors = [
-                error if form.fields[name].widget.is_hidden else f"{form[name].label}: {error}"
-                for name, found in form.errors.items()
-                for error in found
-            ]
-            return JsonResponse({"errors": errors}, status=400)
+            fields = {field.name: " ".join(map(str, field.errors)) for field in form.visible_fields() if field.errors}
+            errors = [error for field in form.hidden_fields() for error in field.errors]
+            return JsonResponse({"errors": errors, "fields": fields}, status=400)
         options = {name: value for name, value in form.cleaned_data.items() if value and name not in form.FILE}
         file = {name: form.cleaned_data[name] for name in form.FILE}
         try:

@@ -42,11 +42,6 @@ document.addEventListener("DOMContentLoaded", () => {
     icon.closest("div[title]")?.setAttribute("role", "img"); // a value of a list: its name is the title
   }
 });
-// Chromium gives up on `autofocus` in a page that is shown only when Alpine has started.
-addEventListener("load", () => {
-  if (document.activeElement === document.body) document.querySelector("[autofocus]")?.focus();
-});
-
 // Its buttons of the menus are no buttons. Alpine has not read their attributes yet.
 document.addEventListener("alpine:init", () => {
   const asButtons = (selector, state, attributes) => {
@@ -73,10 +68,15 @@ document.addEventListener("alpine:init", () => {
   asButtons("#nav-sidebar-inner ", "openUserLinks", { "x-on:keydown.escape.window": "openUserLinks = false" });
 });
 
-// After a form error the focus moves to the summary: on load, because Django's scripts focus the first field before.
-window.addEventListener("load", () => {
+// The focus is where `autofocus` says, on which Chromium gives up in a page that is shown only when Alpine has started. After
+// an error that is the first field that has one; without one it is the summary. On load, because Django's scripts focus
+// the first field before.
+addEventListener("load", () => {
   const summary = document.querySelector(".errornote");
-  if (!summary) return;
-  summary.setAttribute("tabindex", "-1");
-  summary.focus();
+  const field = document.querySelector(summary ? "[autofocus][aria-invalid]" : "[autofocus]");
+  if (!summary && document.activeElement !== document.body) return;
+  const element = field ?? summary;
+  if (element === summary) summary?.setAttribute("tabindex", "-1");
+  element?.focus({ preventScroll: Boolean(summary) });
+  if (summary) element.scrollIntoView({ block: field ? "center" : "nearest" });
 });

@@ -16,7 +16,7 @@ const post = async (url, token, body, type) => {
     }
     if (response?.ok) return response.json();
     const answer = await response?.json().catch(() => null);
-    if (answer?.errors) throw new Error(answer.errors.join(" "));
+    if (answer?.errors) throw new Error(answer.errors.join(" "), { cause: answer.fields });
     if (attempt === 4 || (response && response.status < 500)) {
       throw new Error("The upload was interrupted. Check the connection, reload this page, and upload the file again.");
     }
@@ -30,8 +30,25 @@ const prepare = (form) => {
   const bar = document.getElementById("upload-bar");
   const error = document.getElementById("upload-error");
 
+  // `fields`: errors by the name of the field. The first of these fields gets the focus.
+  const showAtFields = (fields) => {
+    for (const old of form.querySelectorAll(".upload-field-error")) old.remove();
+    for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+    const wrong = [...form.elements].filter((field) => Object.hasOwn(fields, field.name));
+    for (const field of wrong) {
+      const text = Object.assign(document.createElement("p"), { id: `${field.id}_error`, textContent: fields[field.name] });
+      text.className = "upload-field-error mt-2 text-red-600 text-xs dark:text-red-500";
+      field.closest(".group").append(text);
+      field.setAttribute("aria-invalid", "true");
+      field.setAttribute("aria-describedby", `${field.id}_helptext ${text.id}`);
+    }
+    wrong[0]?.focus();
+    wrong[0]?.scrollIntoView({ block: "center" });
+  };
   const fail = (problem) => {
-    error.textContent = problem.message;
+    const fields = typeof problem.cause === "object" ? problem.cause : {};
+    showAtFields(fields);
+    error.textContent = problem.message || "Nothing was uploaded. Correct the errors below.";
     if (problem.cause === "login") {
       const link = document.createElement("a");
       [link.href, link.textContent, link.className] = [location.href, "Log in", "underline"];
@@ -43,7 +60,7 @@ const prepare = (form) => {
   };
   const upload = async () => {
     const file = input.files[0];
-    if (!file) return fail(new Error("Choose a file."));
+    if (!file) return fail(new Error("", { cause: { file: "Choose a file." } }));
     form.elements.file_name.value = file.name;
     form.elements.size.value = file.size;
     error.hidden = true;

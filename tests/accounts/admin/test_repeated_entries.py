@@ -32,7 +32,7 @@ from tests.accounts.admin.pages import (
 
 pytestmark = pytest.mark.django_db
 
-BOX = '<input type="checkbox" name="again"'
+BOX = '<input type="checkbox" name="may_repeat"'
 
 
 def search_with(token: ApiToken, request_id: str) -> CreditEntry:
@@ -82,7 +82,7 @@ def test_equal_entry_is_not_made_again_unasked(admin_client: Client, tills: Till
     assert "eyJhbGciOi" not in asked.text  # no token
     assert CreditEntry.objects.count() == made
 
-    again = admin_client.post(url, {**hidden_fields(asked), "confirmed": "on", **fields, "again": "on"})
+    again = admin_client.post(url, {**hidden_fields(asked), "confirmed": "on", **fields, "may_repeat": "on"})
     assert again.status_code == (200 if name == "issue" else 302)
     assert CreditEntry.objects.count() == made + (2 if name == "move" else 1)
 
@@ -120,8 +120,8 @@ def test_resubmitted_page_is_not_asked_about(admin_client: Client, token: ApiTok
 
 
 def test_ticked_box_stays_visible_with_other_errors(admin_client: Client, token: ApiToken) -> None:
-    text = submit(admin_client, page(token, "top-up"), amount=0, reason="March", again="on").text
-    assert "A top-up is 1 credit or more." in text
+    text = submit(admin_client, page(token, "top-up"), amount=0, reason="March", may_repeat="on").text
+    assert "greater than or equal to 1" in text
     assert BOX in text
 
 
@@ -133,7 +133,7 @@ def test_several_tokens_get_only_what_they_lack(admin_client: Client, token: Api
     assert "1 of 2 tokens were not topped up." in asked.text
     assert f"{token}: 10 credits with this reason were added less than a minute ago by admin." in asked.text
     assert (BOX in asked.text, amounts(token, "top-up"), amounts(other, "top-up")) == (True, [10], [10])
-    assert admin_client.post(BULK, {**hidden_fields(asked), **fields, "again": "on"}).status_code == 302
+    assert admin_client.post(BULK, {**hidden_fields(asked), **fields, "may_repeat": "on"}).status_code == 302
     assert (amounts(token, "top-up"), amounts(other, "top-up")) == ([10, 10], [10])
 
 
@@ -144,7 +144,7 @@ def test_second_refund_with_one_reason_is_asked_about(admin_client: Client, toke
     asked = submit(admin_client, entry_page(second, "refund"), reason="twice")
     assert "1 credit with this reason was returned less than a minute ago by admin." in asked.text
     assert (BOX in asked.text, amounts(token, "refund")) == (True, [1])
-    submit(admin_client, entry_page(second, "refund"), reason="twice", again="on")
+    submit(admin_client, entry_page(second, "refund"), reason="twice", may_repeat="on")
     assert amounts(token, "refund") == [1, 1]
 
 

@@ -225,7 +225,6 @@ def test_bulk_page_does_not_exceed_the_allowance(support: Client, token: ApiToke
 def test_invalid_bulk_page_adds_nothing(admin_client: Client, token: ApiToken, wrong: str) -> None:
     fields = {"once": str(uuid4()), "tokens": wrong, "amount": 5, "reason": "x"}
     assert "errorlist" in admin_client.post(BULK, fields).text
-    assert admin_client.get(BULK)["Location"] == LIST
     assert balance(token) == 30
 
 

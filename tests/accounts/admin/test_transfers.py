@@ -129,7 +129,7 @@ def test_page_submitted_concurrently_moves_once(admin_user: User, tills: Tills) 
     ("wrong", "sentence"),
     [
         ({"amount": 31}, "has only 30 credits."),
-        ({"amount": 0}, "A transfer is 1 credit or more."),
+        ({"amount": 0}, "greater than or equal to 1."),
         ({"amount": "1.5"}, "Enter a whole number."),
         ({"reason": " "}, "This field is required."),
         ({"once": "x"}, "Enter a valid UUID."),

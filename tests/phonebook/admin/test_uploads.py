@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 FORM = "/admin/phonebook/importbatch/upload/"
 STEP, PROGRESS = f"{FORM}step/", f"{FORM}progress/"
 CSV = b"number,name\n+12125550100,Eve\n"
-ENCODING = "Encoding: Enter the name of an encoding such as cp1252."
+ENCODING = {"fields": {"encoding": "Enter the name of an encoding such as cp1252."}}
 
 
 @pytest.fixture(autouse=True)
@@ -70,18 +70,21 @@ def test_file_is_received_in_parts(operator: Client) -> None:
     [
         (
             {"size": uploads.MAX_BYTES + 1},
-            "The file has more than 20 MB. Compress it with gzip, or use the command.",
+            {"errors": ["The file has more than 20 MB. Compress it with gzip, or use the command."]},
         ),
-        ({"size": 0}, "The file is empty."),
-        ({"region": "XX"}, "Region: Enter an ISO 3166-1 code such as US."),
+        ({"size": 0}, {"errors": ["The file is empty."]}),
+        ({"region": "XX"}, {"fields": {"region": "Enter an ISO 3166-1 code such as US."}}),
         *(({"encoding": bad}, ENCODING) for bad in ("utf-99", "utf-7", "unicode_escape", "rot13")),
-        ({"kind": "complaints", "source": "x" * 33}, "Source: The source must have 1 to 32 characters."),
-        ({"format": "ftc"}, "Format: Select a valid choice. ftc is not one of the available choices."),
+        (
+            {"kind": "complaints", "source": "x" * 33},
+            {"fields": {"source": "The source must have 1 to 32 characters."}},
+        ),
+        ({"format": "ftc"}, {"fields": {"format": "Select a valid choice. ftc is not one of the available choices."}}),
     ],
 )
-def test_refused_form_says_why(operator: Client, fields: dict[str, Any], says: str) -> None:
+def test_refused_form_says_why(operator: Client, fields: dict[str, Any], says: dict[str, Any]) -> None:
     response = begin(operator, **fields)
-    assert (response.status_code, response.json()) == (400, {"errors": [says]})
+    assert (response.status_code, response.json()) == (400, {"errors": [], "fields": {}} | says)
     assert not ImportUpload.objects.exists()
 
 
