@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Callable
+from functools import wraps
 from http import HTTPStatus
 from typing import Any, cast
 
 import django_otp
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.views.autocomplete import AutocompleteJsonView
 from django.contrib.admin.views.decorators import staff_member_required
@@ -26,6 +28,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django_otp.models import Device
 from django_otp.util import random_hex
+from unfold.forms import AuthenticationForm
 from unfold.sites import UnfoldAdminSite
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminRadioSelectWidget, UnfoldAdminTextInputWidget
 
@@ -40,6 +43,8 @@ _INVALID_CODE = (
     "This code is not valid. Each code works once, and codes from the app expire after 30 seconds; check the clock of "
     "your phone."
 )
+#: The cookie that says what the browser has done when its session had ended, and how long it lasts.
+_ENDED, _ENDED_S = "session_ended", 600
 _CODE_ATTRS = {"autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false"}
 
 
@@ -139,8 +144,13 @@ class SuggestionsView(AutocompleteJsonView):
         return {**super().serialize_result(obj, to_field_name), "detail": detail}
 
 
+class LoginForm(AuthenticationForm):
+    use_required_attribute = False  # the browser's own message would hide the other errors
+
+
 class ConsoleSite(UnfoldAdminSite):
     index_title = "Dashboard"
+    login_form = LoginForm
 
     @property
     def urls(self) -> Any:
@@ -178,12 +188,42 @@ class ConsoleSite(UnfoldAdminSite):
             *super().get_urls(),
         ]
 
+    def admin_view(self, view: Any, cacheable: bool = False) -> Any:
+        """Remembers, in a cookie for the login page alone, why the browser is sent there, if its session has ended."""
+        inner = super().admin_view(view, cacheable)
+
+        @wraps(inner)
+        def remembering(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            is_page = request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
+            is_asked = is_page and not request.user.is_authenticated
+            response = inner(request, *args, **kwargs)
+            if response.status_code != HTTPStatus.FOUND or not is_asked:
+                return response
+            # Django's CSRF check has passed: a form was submitted from a page of this browser.
+            if request.method == "POST" or settings.SESSION_COOKIE_NAME in request.COOKIES:
+                ended = "submitted" if request.method == "POST" else "opened"
+                response.set_cookie(
+                    _ENDED,
+                    ended,
+                    max_age=_ENDED_S,
+                    path=reverse("admin:login"),
+                    secure=settings.SESSION_COOKIE_SECURE,
+                    httponly=True,
+                    samesite="Lax",
+                )
+            return response
+
+        return remembering
+
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if request.method == "POST":
             login_limits.count_login(request)
         elif self.is_staff(request) and not second_factor.is_satisfied(request):
             return self.pending(request, request.GET.get("next", ""))
-        response = super().login(request, extra_context)
+        ended = request.COOKIES.get(_ENDED)
+        response = super().login(request, {"session_ended": ended, **(extra_context or {})})
+        if ended and response.status_code == HTTPStatus.FOUND:
+            response.delete_cookie(_ENDED, path=request.path)
         form = (getattr(response, "context_data", None) or {}).get("form")
         if request.method == "POST" and form is not None and (user := form.get_user()) and not user.is_staff:
             login_log.log_event(request, "login refused, not staff", user, level=logging.WARNING)

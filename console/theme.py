@@ -36,6 +36,7 @@ UNFOLD = {
         lambda request: static("callerid/lists.js"),
         lambda request: static("callerid/status.js"),
         lambda request: static("callerid/later.js"),
+        lambda request: static("callerid/kept_form.js"),
     ],
     "DASHBOARD_CALLBACK": "console.dashboard.context",
     "ACCOUNT": {

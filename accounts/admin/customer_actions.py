@@ -44,7 +44,7 @@ class WebhookForm(forms.Form):
         label="URL",
         max_length=500,
         required=False,
-        widget=widgets.UnfoldAdminTextInputWidget(attrs={"inputmode": "url"}),
+        widget=widgets.UnfoldAdminTextInputWidget(attrs={"inputmode": "url", "data-not-kept": ""}),
     )
 
 

@@ -12,7 +12,6 @@ from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 from django.utils.text import Truncator
 
@@ -92,14 +91,15 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
 
     def top_up_selected_view(self, request: HttpRequest) -> HttpResponseBase:
         require(self.has_top_up_permission(request))
-        if request.method != "POST":
-            return redirect("admin:accounts_apitoken_changelist")
+        if request.method != "POST":  # after the session has ended: kept_form.js knows the tokens
+            return self._bulk_page(request, BulkTopUpForm(), [])
         form = BulkTopUpForm(request.POST)
         form.full_clean()
         return self._bulk_page(request, form, form.cleaned_data.get("tokens", []))
 
     def _bulk_page(self, request: HttpRequest, form: BulkTopUpForm, chosen: list[ApiToken]) -> HttpResponseBase:
         names = Truncator(", ".join(map(str, chosen))).chars(1_000)
+        each = f"{len(chosen)} tokens: {names}" if chosen else "the tokens that you have selected in the list"
         return self.form_page(
             request,
             form,
@@ -107,7 +107,7 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
             atomic=False,
             title="Top up selected API tokens",
             button="Top up",
-            explanation=f"Adds the amount to each of {len(chosen)} tokens: {names}. {ASKS_AGAIN} {allowance(request)}",
+            explanation=f"Adds the amount to each of {each}. {ASKS_AGAIN} {allowance(request)}",
             form_url=reverse("admin:accounts_apitoken_top_up_selected"),
             error_title="Not all tokens were topped up.",
         )

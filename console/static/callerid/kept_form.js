@@ -1,0 +1,76 @@
+// A form that is submitted after the session has ended is filled in again after the login. Its values stay in this tab
+// until the next page of the console: that of the form, after a login of the same user, has them again. Never kept are
+// passwords, codes, files, searches, whole tokens and what has data-not-kept.
+(() => {
+  const KEY = "console-form";
+  const FORMS = 'form[data-keep], #content-main > form[method="post"][id$="_form"]';
+  const SECRET = '[type="password"], [autocomplete="one-time-code"]';
+  // Hidden inputs are the page's own, but for these: what the page has shown, its rows, and what was chosen on it.
+  const HIDDEN = /^initial-|-id$|-TOTAL_FORMS$|^tokens$/;
+  const user = () => document.getElementById("console-find")?.dataset.user;
+  const isKept = (field) =>
+    field.name && !field.matches('[data-not-kept], [type="file"], button, [type="submit"]') && !/eyJ/.test(field.value) &&
+    (field.type !== "hidden" || field.matches("[data-new]") || HIDDEN.test(field.name));
+  const stateOf = (field) => {
+    if (field.type === "checkbox" || field.type === "radio") return field.checked;
+    return field.options ? [...field.options].filter((each) => each.selected).map((each) => each.value) : field.value;
+  };
+  // Fields of one name, such as boxes, are told apart by their place.
+  const fieldsOf = (form) => Map.groupBy([...form.elements].filter(isKept), (field) => field.name);
+
+  document.addEventListener("submit", ({ target: form }) => {
+    if (form.matches('[action$="/logout/"]')) sessionStorage.removeItem(KEY);
+    if (!user() || !form.matches(FORMS) || form.querySelector(SECRET)) return;
+    const values = [...fieldsOf(form)].map(([name, fields]) => [name, fields.map((each) => !each.disabled && stateOf(each))]);
+    sessionStorage.setItem(KEY, JSON.stringify({ user: user(), path: new URL(form.action).pathname, values }));
+  }, true);
+
+  const restore = (form, values) => {
+    for (const [name, [count]] of Object.entries(values).filter(([each]) => each.endsWith("-TOTAL_FORMS"))) {
+      const add = document.getElementById(name.replace("TOTAL_FORMS", "group"))?.querySelector("a.add-row, .add-row a");
+      for (let n = Number(form.elements[name]?.value); add && n < Math.min(count, 1000); n += 1) add.click();
+    }
+    const fields = fieldsOf(form);
+    const isOfAnotherRow = (name) => {
+      const id = name.replace(/^initial-/, "").match(/^.+-\d+-/)?.[0] + "id";
+      return id in values && values[id][0] !== (form.elements[id]?.value ?? "");
+    };
+    for (const [name, states] of Object.entries(values)) {
+      if (/-id$|-TOTAL_FORMS$/.test(name) || isOfAnotherRow(name)) continue;
+      (fields.get(name) ?? []).forEach((field, n) => {
+        const state = states[n];
+        if (state === undefined || (field.matches("[data-new]") && !state)) return;
+        if (field.type === "checkbox" || field.type === "radio") field.checked = state;
+        else if (field.options) for (const each of field.options) each.selected = state.includes(each.value);
+        else field.value = state;
+        if (!field.matches("[data-new]")) return;
+        field.disabled = false;
+        field.parentElement.querySelector("[role=status]").textContent = "New customer";
+      });
+    }
+    const note = document.createElement("p");
+    note.setAttribute("role", "status");
+    note.className = "console-prose console-kept";
+    form.prepend(note);
+    note.textContent = "What you entered before you logged in again is filled in. Check it, and submit it.";
+  };
+
+  // On load, when Django's scripts can add rows.
+  addEventListener("load", () => {
+    const kept = JSON.parse(sessionStorage.getItem(KEY));
+    if (!kept) return;
+    if (!user()) {
+      const next = new URLSearchParams(location.search).get("next");
+      if (!next || new URL(next, location).pathname !== kept.path) return;
+      sessionStorage.setItem(KEY, JSON.stringify({ ...kept, loggedIn: true }));
+      const reason = document.getElementById("session-ended");
+      if (reason) reason.textContent = reason.dataset.kept;
+      return;
+    }
+    sessionStorage.removeItem(KEY);
+    const form = document.querySelector(FORMS);
+    if (form && kept.loggedIn && kept.user === user() && kept.path === location.pathname) {
+      restore(form, Object.fromEntries(kept.values));
+    }
+  });
+})();
