@@ -28,7 +28,7 @@ def test_invitation_from_the_form_to_the_dashboard(
 ) -> None:
     admin_page.goto("/admin/auth/user/invite/")
     admin_page.get_by_role("button", name="Invite a user").click()
-    expect(admin_page.locator(".errornote")).to_be_focused()
+    expect(admin_page.get_by_label("Username")).to_be_focused()
     look_at(admin_page, "invite-errors")
     admin_page.get_by_label("Username").fill("olga")
     admin_page.get_by_label("E-mail address").fill("olga@example.org")

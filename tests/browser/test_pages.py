@@ -224,7 +224,7 @@ def test_first_tab_stop_skips_the_menu(admin_page: Page) -> None:
 def test_form_error_moves_the_focus_and_is_in_the_title(admin_page: Page, path: str, button: str) -> None:
     admin_page.goto(path)
     admin_page.get_by_role("button", name=button, exact=True).click()
-    expect(admin_page.locator(".errornote")).to_be_focused()
+    expect(admin_page.locator("[aria-invalid][autofocus]").first).to_be_focused()
     expect(admin_page).to_have_title(re.compile("^Error: "))
     assert_accessible(admin_page)
 

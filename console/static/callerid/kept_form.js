@@ -55,18 +55,18 @@
     note.textContent = "What you entered before you logged in again is filled in. Check it, and submit it.";
   };
 
-  // On load, when Django's scripts can add rows.
-  addEventListener("load", () => {
-    const kept = JSON.parse(sessionStorage.getItem(KEY));
-    if (!kept) return;
-    if (!user()) {
-      const next = new URLSearchParams(location.search).get("next");
-      if (!next || new URL(next, location).pathname !== kept.path) return;
-      sessionStorage.setItem(KEY, JSON.stringify({ ...kept, loggedIn: true }));
-      const reason = document.getElementById("session-ended");
-      if (reason) reason.textContent = reason.dataset.kept;
-      return;
-    }
+  const read = () => JSON.parse(sessionStorage.getItem(KEY));
+  document.addEventListener("DOMContentLoaded", () => { // the login page, which one may leave before `load`
+    const kept = read();
+    const next = new URLSearchParams(location.search).get("next");
+    if (!kept || user() || !next || new URL(next, location).pathname !== kept.path) return;
+    sessionStorage.setItem(KEY, JSON.stringify({ ...kept, loggedIn: true }));
+    const reason = document.getElementById("session-ended");
+    if (reason) reason.textContent = reason.dataset.kept;
+  });
+  addEventListener("pageshow", () => { // after `load`, at which unfold's script begins to add rows
+    const kept = read();
+    if (!kept || !user()) return;
     sessionStorage.removeItem(KEY);
     const form = document.querySelector(FORMS);
     if (form && kept.loggedIn && kept.user === user() && kept.path === location.pathname) {
