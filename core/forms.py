@@ -56,7 +56,8 @@ class _NumberField(forms.Field):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.widget.input_type = "text"
+        if not self.widget.is_hidden:
+            self.widget.input_type = "text"
 
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
         return {"inputmode": self.inputmode, **widget.attrs}

@@ -174,14 +174,14 @@ class NumberAdmin(LargeTableAdmin):
     def log_deletions(self, request: HttpRequest, queryset: Iterable[Any]) -> None:
         with transaction.atomic():
             for obj in queryset:
-                self._record(request, obj, history.Action.DELETION, [])
+                self._record(request, obj, history.Action.DELETION, "")
 
-    def _record(self, request: HttpRequest, obj: Any, action: history.Action, message: list[Any]) -> None:
+    def _record(self, request: HttpRequest, obj: Any, action: history.Action, message: Any) -> None:
         """Django's History entry, with the number masked: entries outlive what they are about."""
         name, digits = str(obj), str(obj.number)
         if len(digits) >= numbers.MIN_DIGITS:
             name = name.replace(digits, numbers.mask(digits), 1)
-        text = json.dumps(message) if message else ""
+        text = json.dumps(message) if isinstance(message, list) else message
         history.record(user=cast(User, request.user), action=action, target=obj, name=name, message=text)
 
     def get_deleted_objects(

@@ -109,7 +109,7 @@ def test_list_and_page_of_users_are_in_plain_words() -> None:
         "Last login (UTC)",
     ):
         assert text in page, text
-    for text in ("Designates", "150 characters", "pbkdf2", "Email address", "Save and add another"):
+    for text in ("Designates", "150 characters or fewer", "pbkdf2", "Email address", "Save and add another"):
         assert text not in page, text
 
 

@@ -130,7 +130,7 @@ def test_page_submitted_concurrently_moves_once(admin_user: User, tills: Tills) 
     [
         ({"amount": 31}, "has only 30 credits."),
         ({"amount": 0}, "greater than or equal to 1."),
-        ({"amount": "1.5"}, "Enter a whole number."),
+        ({"amount": "1.5"}, "Enter a whole number, such as 1000."),
         ({"reason": " "}, "This field is required."),
         ({"once": "x"}, "Enter a valid UUID."),
     ],

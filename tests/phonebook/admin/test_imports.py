@@ -46,7 +46,7 @@ def test_list_and_page_show_what_an_import_did(admin_client: Client, batch: Impo
     assert f"{command_actor()} Contacts people.csv" in text
     assert "2 added, 1 changed, 1 rejected" in text
     text = words(admin_client.get(f"{IMPORTS}{batch.pk}/change/").text)
-    assert "people.csv, line 5: number" in text
+    assert "people.csv, line 5: Eve: number" in text
     assert "Undo this import" in text
     assert "Not undone." in text
 
