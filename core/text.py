@@ -75,12 +75,13 @@ def without_joiners(text: str) -> str:
 def _is_needed(text: str, at: int) -> bool:
     """Whether the joiner there changes how its neighbours are shown."""
     before, after = text[max(0, at - _JOINER_CONTEXT) : at], text[at + 1 : at + 1 + _JOINER_CONTEXT]
-    if not before or not after:
+    if not before:
         return False
-    # RFC 5892, appendix A: after a virama; a non-joiner also between letters that would join, as in Persian.
+    # RFC 5892, appendix A: after a virama, also at the end, as in old texts in Malayalam and Bengali; a non-joiner also
+    # between letters that would join, as in Persian.
     if valid_contextj(before + text[at] + after, len(before)):
         return True
-    if text[at] == JOINERS[0]:
+    if not after or text[at] == JOINERS[0]:
         return False
     # Before a virama, as in Bengali (The Unicode Standard, section 12.2); between pictographs, as in
     # emoji-zwj-sequences.txt.

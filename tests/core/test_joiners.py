@@ -1,6 +1,7 @@
 """Joiners are kept where a script or an emoji needs them, as RFC 5892 and emoji-zwj-sequences.txt say.
 
-Reported of others: LemmyNet/lemmy#3888, kepano/defuddle#103, wireapp/wire-ios-utilities#33, usablica/persian.js#20.
+Reported of others: LemmyNet/lemmy#3888, kepano/defuddle#103, wireapp/wire-ios-utilities#33, usablica/persian.js#20,
+anoopkunchukuttan/indic_nlp_library#7, libindic/normalizer#1.
 """
 
 import pytest
@@ -13,6 +14,10 @@ NEEDED = {
     "Hindi": "\u0915\u094d\u200d\u0937",
     "Sinhala": "\u0d9a\u0dca\u200d\u0dbb\u0dd2",
     "Bengali": "\u09b0\u200d\u09cd\u09af\u09be\u099a\u09c7\u09b2",
+    "Malayalam, at the end": "\u0d30\u0d3e\u0d1c\u0d28\u0d4d\u200d",
+    "Malayalam, at the end of words": "\u0d30\u0d3e\u0d1c\u0d28\u0d4d\u200d \u0d28\u0d3e\u0d2f\u0d30\u0d4d\u200d",
+    "Bengali, at the end": "\u09b9\u09a0\u09be\u09a4\u09cd\u200d",
+    "Telugu, at the end": "\u0c30\u0c3e\u0c2e\u0c4d\u200c",
     "family": "Kita \U0001f468\u200d\U0001f469\u200d\U0001f467",
     "tone of skin": "\U0001f469\U0001f3fd\u200d\U0001f680",
     "flag": "\U0001f3f3\ufe0f\u200d\u26a7\ufe0f",
@@ -41,6 +46,12 @@ def test_joiner_that_is_needed_is_not_lost(name: str) -> None:
 def test_joiner_that_nothing_shows_is_not_kept(name: str) -> None:
     assert not is_printable(name)
     assert not {"\u200c", "\u200d"}.intersection(clean_text(name))
+
+
+def test_one_joiner_is_enough() -> None:
+    chillu = "\u0d28\u0d4d\u200d"
+    assert not is_printable(f"{chillu}\u200d")
+    assert clean_text(f"{chillu}\u200d") == chillu
 
 
 @pytest.mark.parametrize("name", DECEIVING)
