@@ -1,7 +1,8 @@
 """Reader of vCard files: 2.1 (versit, 1996), 3.0 (RFC 2426) and 4.0 (RFC 6350), also mixed in one file.
 
 A card yields a row for each of its telephone numbers, all with the card's name and location; a card without a number,
-such as a group, is rejected. One card is held in memory at a time, and only what its rows need.
+such as a group, is rejected. One card is held in memory at a time, with those whose AGENT it is, and only what their
+rows need.
 """
 
 import re
@@ -18,6 +19,8 @@ from phonebook.imports.readers.base import ContactRow, Rejected
 
 #: Characters of an unfolded property, with its name and parameters. Pictures are longer, and not used.
 MAX_PROPERTY = 16 * 1024
+#: Cards around a card, which are in memory too.
+MAX_DEPTH = 8
 
 NO_END = "card without END:VCARD"
 OUTSIDE = "outside a card"
@@ -26,17 +29,19 @@ TOO_LONG = "property longer than 16 KiB"
 
 # Files concatenated with cat run into each other where the first has no final line end, or the second a BOM.
 _BORDER = re.compile(
-    r"[\s\ufeff]*+(END\s*+:\s*+VCARD[\s\ufeff]*+)?(BEGIN\s*+:\s*+VCARD\s*+)?", re.ASCII | re.IGNORECASE
+    r"[\s\ufeff]*+(END\s*+:\s*+VCARD[\s\ufeff]*+)?((?:AGENT\s*+:\s*+)?BEGIN\s*+:\s*+VCARD\s*+)?",
+    re.ASCII | re.IGNORECASE,
 )
 _NAME_MARKS = dict.fromkeys(map(ord, "-._"))
 # Up to the first colon outside quotation marks.
 _HEAD = re.compile(r'[^":]*+(?:"[^"]*+"[^":]*+)*+:')
 _PARAMETER = re.compile(r';((?:[^";]|"[^"]*+")*+)')
 _FOLD = re.compile(r"\n[ \t]")
-_NAMES = ("FN", "N", "ORG")
+#: Best first, as in the readers of tables.
+_NAMES = ("FN", "N", "ORG", "NICKNAME")
 _USED = frozenset({*_NAMES, "ADR", "TEL"})
 #: Their values are text, in which some exporters leave line breaks as they are.
-_TEXTS = frozenset({*_NAMES, "ADR", "LABEL", "NICKNAME", "NOTE", "ROLE", "TITLE"})
+_TEXTS = frozenset({*_NAMES, "ADR", "LABEL", "NOTE", "ROLE", "TITLE"})
 _PROPERTIES = _USED | _TEXTS | {"BDAY", "CATEGORIES", "EMAIL", "PHOTO", "REV", "UID", "URL", "VERSION"}
 #: Octets of a line that was folded without a space: 75 (RFC 6350), give or take a few.
 _FOLDED = range(72, 77)
@@ -50,18 +55,24 @@ def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | R
     """`line` is where a TEL begins, counted from 1. Bytes that are not UTF-8 are U+DC80 to U+DCFF (PEP 383): a
     property's CHARSET may still decode them."""
     card: _Card | None = None
+    #: The cards around this one, which is the AGENT of the last of them (2.1).
+    around: list[_Card] = []
     line: _Line | None = None
     outside, cards = False, 0
     for line in _unfold(lines):
         ends_card, begins_card = line.border
         if ends_card and card is not None:
             yield from card.rows()
-            card = None
+            card = around.pop() if around else None
             if not begins_card:
                 continue
         if begins_card:
-            if card is not None:
-                yield from card.rows(has_end=False)
+            if card is not None and len(around) < MAX_DEPTH and card.has_agent(line):
+                around.append(card)
+            else:
+                for unended in filter(None, (card, *reversed(around))):
+                    yield from unended.rows(has_end=False)
+                around.clear()
             cards += 1
             card, outside = _Card(cards, line.number, region), False
         elif card is not None:
@@ -71,6 +82,8 @@ def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | R
             outside = True
     if card is not None and line is not None:
         yield from card.rows(has_end=False, without_last_line=not line.is_complete)
+        for unended in reversed(around):
+            yield from unended.rows(has_end=False)
 
 
 def _unfold(lines: Iterator[str]) -> "Iterator[_Line]":
@@ -101,6 +114,8 @@ class _Line:
     def __init__(self, number: int, text: str) -> None:
         self.number = number
         self.border = _border(text)
+        #: Whether it begins a card that is the value of AGENT.
+        self.is_agent = self.border[1] and "AGENT" in text.upper()
         #: Whether its last line has an end: the last one of a file may be cut off.
         self.is_complete = True
         #: Each fold is still a line feed and a space or tab: whether the space is text depends on the version.
@@ -252,6 +267,16 @@ class _Card:
         else:
             self._names[head.name] = self._names[head.name] or self._parse_name(head.name, value)
 
+    def has_agent(self, begin: _Line) -> bool:
+        """Whether the card with this first line is the value of an AGENT, whose line was the last one."""
+        parts = self._last[1] if self._last else None
+        if not begin.is_agent and not (parts and parts[0].name == "AGENT" and not parts[1].strip()):
+            return False
+        if self._last is not None:
+            self._read(*self._last)
+        self._last = None
+        return True
+
     def rows(self, *, has_end: bool = True, without_last_line: bool = False) -> Iterator[ContactRow | Rejected]:
         """The rows of the complete card."""
         if self._last is not None and not without_last_line:
@@ -279,7 +304,7 @@ class _Card:
         return _clean(", ".join(filter(None, dict.fromkeys((locality, area))))) or country
 
     def _parse_name(self, name: str, value: str) -> str:
-        if name == "FN":
+        if name in ("FN", "NICKNAME"):
             return _clean(_unescape(value, self._is_21))
         parts = _components(value, self._is_21)
         if name == "ORG":

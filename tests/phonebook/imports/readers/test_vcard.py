@@ -40,6 +40,8 @@ def test_other_first_line_is_not_recognized(line: str) -> None:
         (["N:Doe;Jane"], "Jane Doe"),
         (["N:;;;;", "N:Doe;Jane;;;;;;"], "Jane Doe"),
         (["ORG:;Sales", "ORG:Widgets;Sales"], "Widgets"),
+        (["NICKNAME:Jany", "FN:", "N:;;;;"], "Jany"),
+        (["NICKNAME:Jany", "ORG:Widgets"], "Widgets"),
         (["N:Doe\\;Roe;Jane\\, Anne\\\\;O\\nP"], "Jane, Anne\\ O P Doe;Roe"),
         (["VERSION:2.1", "N:Doe\\;Roe;Jane\\, Anne;C\\nn"], "Jane, Anne C\\nn Doe;Roe"),
         (["VERSION:2.1", "N:Doe\\\\;Roe;Jane"], "Jane Doe\\;Roe"),
@@ -176,6 +178,20 @@ def test_agent_in_a_value_is_ignored(agent: str) -> None:
     assert of_card(agent, "FN:Jane", f"TEL:+{NUMBER}") == [(4, NUMBER, "Jane", "")]
 
 
-def test_card_inside_a_card_is_the_next_one() -> None:
-    cards = f"BEGIN:VCARD\nFN:June\nTEL:+12125550199\nAGENT:\nBEGIN:VCARD\nFN:Jane\nTEL:+{NUMBER}\nEND:VCARD"
-    assert read(cards) == [Rejected(1, vcard.NO_END), (3, 12125550199, "June", ""), (7, NUMBER, "Jane", "")]
+AGENT = f"BEGIN:VCARD\nFN:Jane\nTEL:+{NUMBER}\nEND:VCARD"
+
+
+@pytest.mark.parametrize("begin", ["AGENT:\n", "AGENT:", "item1.agent;TYPE=x: \n"])
+def test_agent_is_a_card_of_its_own(begin: str) -> None:
+    """Reported of others: nuovo/vCard-parser#4 and #26."""
+    cards = f"BEGIN:VCARD\nVERSION:2.1\nTEL:+12125550198\n{begin}{AGENT}\nFN:June\nTEL:+12125550199\nEND:VCARD\n{AGENT}"
+    found = [(row[1], row[2]) for row in rows(read(cards))]
+    assert found == [(NUMBER, "Jane"), (12125550198, "June"), (12125550199, "June"), (NUMBER, "Jane")]
+    assert len(read(cards)) == len(found)
+
+
+def test_card_around_an_agent_without_end_is_listed() -> None:
+    cards = f"BEGIN:VCARD\nFN:June\nTEL:+12125550199\nAGENT:\n{AGENT}"
+    june = [Rejected(1, vcard.NO_END), (3, 12125550199, "June", "")]
+    assert read(cards) == [(7, NUMBER, "Jane", ""), *june]
+    assert read(f"{cards}\n{AGENT}") == [(7, NUMBER, "Jane", ""), *june, (11, NUMBER, "Jane", "")]
