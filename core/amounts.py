@@ -13,7 +13,8 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
 _DECIMAL = re.compile(r"[+-]?(?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{0,40})?")
 #: Groups of three digits after the first, all with one separator; the decimal mark is another one.
 _GROUPED = re.compile(
-    "([+-]?[1-9][0-9]{0,2}(?:([ ,.'\u00a0\u2019\u202f])[0-9]{3})(?:\\2[0-9]{3}){0,12})(?:(?!\\2)[.,]([0-9]{0,40}))?"
+    "([+-]?[1-9][0-9]{0,2}(?:([ ,.'\u00a0\u2009\u2019\u202f])[0-9]{3})(?:\\2[0-9]{3}){0,12})"
+    "(?:(?!\\2)[.,]([0-9]{0,40}))?"
 )
 #: One thousand in some countries, and one with three decimals in others.
 _AMBIGUOUS = re.compile("[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}")
@@ -44,7 +45,7 @@ def decimal_number(text: str) -> Decimal:
 
 def typed_whole_number(text: str) -> int:
     """As whole_number, also `1,000`, as the console's pages write it, but not `1.000`. Raises ValueError."""
-    text = text.strip()
+    text = _as_typed(text)
     if _AMBIGUOUS.fullmatch(text) and "." in text:
         raise ValueError("not a whole number")
     return whole_number(_without_separators(text))
@@ -53,10 +54,15 @@ def typed_whole_number(text: str) -> int:
 def typed_decimal_number(text: str) -> Decimal:
     """As decimal_number, also `12,50`, `1,234.50` and `1.234,50`. Raises ValueError, AmbiguousNumber for `1,234`
     and `1.234`."""
-    text = text.strip()
+    text = _as_typed(text)
     if _AMBIGUOUS.fullmatch(text):
         raise AmbiguousNumber(text)
     return decimal_number(_without_separators(text).replace(",", "."))
+
+
+def _as_typed(text: str) -> str:
+    """With the minus of keyboards: spreadsheets of some countries write another one."""
+    return text.strip().replace("\u2212", "-")
 
 
 def _without_separators(text: str) -> str:
