@@ -199,6 +199,34 @@ def test_ended_session_keeps_the_selected_tokens(
     assert [account(token)["credits"] for token in (one, other)] == [6, 7]
 
 
+def test_ended_session_keeps_the_ticked_roles_and_changes_of_others(admin_page: Page, service: Service) -> None:
+    """Boxes that were restored by their place have been reported as FThompson/FormPersistence.js#16 and
+    brainfoolong/form-data-json#35."""
+    page = admin_page
+    make = "from django.contrib.auth.models import Group, User; u = User.objects.create_user('kept', is_staff=True)"
+    roles = "[Group.objects.create(name=n) for n in ('m', 'o', 'q')]"
+    service.manage("shell", "-c", f"{make}; u.groups.add(*{roles}[:1])")
+    page.goto("/admin/auth/user/?q=kept")
+    page.locator("#result_list").get_by_role("link", name="kept").click()
+    page.get_by_label("o", exact=True).check()
+    granted = "Group.objects.create(name='n'), Group.objects.get(name='q')"
+    service.manage(
+        "shell",
+        "-c",
+        f"from django.contrib.auth.models import Group, User; User.objects.get(username='kept').groups.add({granted})",
+    )
+    end_session(page, service)
+    page.get_by_role("button", name="Save", exact=True).click()
+    log_in_again(page)
+    expect(page.get_by_text("What you entered before you logged in again is filled in.")).to_be_visible()
+    for role, is_ticked in (("m", True), ("n", False), ("o", True), ("q", False)):
+        expect(page.get_by_label(role, exact=True)).to_be_checked(checked=is_ticked)
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_text("was changed successfully")).to_be_visible()
+    listed = "from django.contrib.auth.models import Group; print(*Group.objects.filter(user__username='kept'))"
+    assert sorted(service.manage("shell", "-c", listed).split()[-4:]) == ["m", "n", "o", "q"]
+
+
 def test_another_user_does_not_get_what_was_entered(admin_page: Page, service: Service, make_token: MakeToken) -> None:
     page, token = admin_page, make_token(credits=1)
     make = "from django.contrib.auth.models import User; User.objects.create_superuser('second', password="

@@ -11,11 +11,12 @@
   const isKept = (field) =>
     field.name && !field.matches('[data-not-kept], [type="file"], button, [type="submit"]') && !/eyJ/.test(field.value) &&
     (field.type !== "hidden" || field.matches("[data-new]") || HIDDEN.test(field.name));
+  const isBox = (field) => field.type === "checkbox" || field.type === "radio";
   const stateOf = (field) => {
-    if (field.type === "checkbox" || field.type === "radio") return field.checked;
+    if (isBox(field)) return field.checked && field.value;
     return field.options ? [...field.options].filter((each) => each.selected).map((each) => each.value) : field.value;
   };
-  // Fields of one name, such as boxes, are told apart by their place.
+  // Boxes of one name are told apart by their values, since there may be others by then; other fields by their place.
   const fieldsOf = (form) => Map.groupBy([...form.elements].filter(isKept), (field) => field.name);
 
   document.addEventListener("submit", ({ target: form }) => {
@@ -35,13 +36,23 @@
       const id = name.replace(/^initial-/, "").match(/^.+-\d+-/)?.[0] + "id";
       return id in values && values[id][0] !== (form.elements[id]?.value ?? "");
     };
+    // What the page had shown of boxes: as many inputs as then, since another user may have changed which are ticked.
+    for (const name of fields.keys()) {
+      const shown = `initial-${name}`;
+      if (!fields.get(name).every(isBox) || !(name in values) || isOfAnotherRow(name)) continue;
+      for (const field of fields.get(shown) ?? []) field.remove();
+      for (const value of values[shown] ?? []) {
+        form.append(Object.assign(document.createElement("input"), { type: "hidden", name: shown, value }));
+      }
+      fields.delete(shown);
+    }
     for (const [name, states] of Object.entries(values)) {
       if (/-id$|-TOTAL_FORMS$/.test(name) || isOfAnotherRow(name)) continue;
       (fields.get(name) ?? []).forEach((field, n) => {
+        if (isBox(field)) field.checked = states.includes(field.value);
         const state = states[n];
-        if (state === undefined || (field.matches("[data-new]") && !state)) return;
-        if (field.type === "checkbox" || field.type === "radio") field.checked = state;
-        else if (field.options) for (const each of field.options) each.selected = state.includes(each.value);
+        if (isBox(field) || state === undefined || (field.matches("[data-new]") && !state)) return;
+        if (field.options) for (const each of field.options) each.selected = state.includes(each.value);
         else field.value = state;
         if (!field.matches("[data-new]")) return;
         field.disabled = false;
