@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from django.contrib import admin
@@ -64,6 +65,13 @@ def short_id(text: str, url: str = "") -> str:
         '<button type="button" class="console-copy-id" data-copy-text="{}" aria-label="Copy request id" title="{}">'
     )
     return format_html('<span class="console-id">{}' + button + "</button></span>", element, text, text)
+
+
+def money(value: Decimal) -> str:
+    """`value` with all its decimals, at least two: a sum of prices of 0.008 is not rounded."""
+    exponent = value.as_tuple().exponent
+    decimals = -exponent if isinstance(exponent, int) else 0
+    return f"{value:,.{max(2, decimals)}f}"
 
 
 def column(text: Callable[[Any], str], description: str, ordering: Any = None) -> Any:

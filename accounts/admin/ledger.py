@@ -28,7 +28,7 @@ from core.admin import (
     form_action,
     require,
 )
-from core.cells import change_link, column, folded, html_link, page_url, short_id
+from core.cells import change_link, column, folded, html_link, money, page_url, short_id
 from core.commands import command_line
 from core.hashing import keyed_hash
 
@@ -82,8 +82,12 @@ def described(request: HttpRequest, entries: Iterable[CreditEntry]) -> list[Any]
     return rows
 
 
+def _price(entry: CreditEntry) -> str:
+    return "" if entry.price is None else f"{money(entry.price.normalize())} {settings.CURRENCY}"
+
+
 def _booked(entry: CreditEntry) -> str:
-    more = ", ".join(filter(None, (entry.actor and f"by {entry.actor}", entry.own_reference)))
+    more = ", ".join(filter(None, (_price(entry), entry.actor and f"by {entry.actor}", entry.own_reference)))
     return format_html("{} <small>{}</small>", folded(entry.reason), more) if entry.reason else more or "-"
 
 
@@ -121,7 +125,7 @@ class CreditEntryAdmin(TokenListAdmin):
         lambda entry: RELATED_PAGES[CreditEntry].details([entry]).get(entry.pk, "No longer in the request log."),
         "outcome",
     )
-    paid = column(lambda entry: f"{entry.price.normalize():,f} {settings.CURRENCY}", "price")
+    paid = column(_price, "price")
     number = column(
         lambda entry: (
             "Erased: it can no longer be checked."
@@ -202,7 +206,10 @@ class CreditEntryAdmin(TokenListAdmin):
             return {"instead": {"text": f"{refunded(refund)}.", "url": self.url_of(refund), "label": "Open the refund"}}
         balance = obj.token.credits - obj.amount
         effect = f"Adds {-obj.amount} credit to {obj.token}, whose balance is then {balance:,}."
-        return {"explanation": f"{effect} A refund cannot be undone."}
+        related = RELATED_PAGES[CreditEntry]
+        logged = related.details([obj]).get(obj.pk, "") if request.user.has_perm(related.permission) else ""
+        about = format_html("Search at {} UTC. {}", f"{obj.created_at:%Y-%m-%d %H:%M:%S}", logged)
+        return {"about": about, "explanation": f"{effect} A refund cannot be undone."}
 
     @form_action("Refund this search", "view", REFUND, form=RefundForm)
     def refund(self, request: HttpRequest, obj: CreditEntry, data: dict[str, Any]) -> str:

@@ -27,7 +27,8 @@ def _or_create(message: str, name: str) -> SafeString:
     """With a box that creates the customer (CustomerWidget.value_from_datadict)."""
     value = f'{_CREATE}{name}"'
     box = widgets.UnfoldBooleanWidget(attrs={"value": value, "id": "create_customer"}).render("customer", False)
-    return format_html('{} <label class="create-customer">{} {}</label>', message, box, value)
+    text = f"{message} To create it, tick the box:"
+    return format_html('{} <label class="create-customer">{} {}</label>', text, box, value)
 
 
 def _name_to_create(value: Any) -> str | None:

@@ -41,7 +41,7 @@ from accounts.admin.token_forms import (
     TopUpForm,
 )
 from accounts.admin.top_ups import ASKS_AGAIN, TOP_UP, TOP_UP_EXPLANATION, TopUpAdmin, record
-from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer
+from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer, CustomerContact
 from core.admin import (
     RELATED_PAGES,
     Secret,
@@ -200,6 +200,7 @@ class ApiTokenAdmin(TopUpAdmin):
             "runs_out": (runs_out := self.runs_out(token)),
             "runs_out_note": token_list.runs_out_note(runs_out),
             "rate_limit": tokens.rate_limit(token),
+            "notified_customer": CustomerContact.objects.filter(customer=token.customer, low_balance=True).exists(),
             "chart": requests_chart(days, label="%b %d", by="day", is_test=token.is_test),
             "requests_url": requests.url(token) if request.user.has_perm(requests.permission) else "",
             "entries": described(request, token.entries.order_by("-created_at", "-pk")[:NEWEST_ENTRIES]),

@@ -20,6 +20,7 @@ from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance, requi
 from accounts.admin.token_forms import MAX_AT_ONCE, BulkTopUpForm, reason_of
 from accounts.models import ApiToken, CreditEntry
 from core.admin import ConsoleAdmin, Unchanged, require
+from core.cells import money
 from core.field_errors import FieldError
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ def record(
         ) from None
     what = f"ledger entry {entry.pk}, {entry.kind} of {entry.amount:+,} credits"
     if entry.price is not None:
-        what += f" for {entry.price.normalize():,f} {settings.CURRENCY}"
+        what += f" for {money(entry.price.normalize())} {settings.CURRENCY}"
     if data["own_reference"]:
         what += f", reference {entry.reference}"
     if not is_new:

@@ -159,12 +159,14 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     problems = column(_problems, "first invalid rows")
 
     def get_fields(self, request: HttpRequest, obj: FileLookup | None = None) -> tuple[str, ...]:
-        fields = ["state_label", "rows", "file", "when", "by"]
+        is_running = obj is not None and obj.state == State.RUNNING  # the progress has the counts of this moment
+        fields = ["state_label", *([] if is_running else ["rows"]), "file", "when", "by"]
         if obj is not None:
             fields += ["failure"] if obj.error else []
             may_view_ledger = request.user.has_perm("accounts.view_creditentry")
-            fields += ["token_link", "charged_link" if may_view_ledger else "charged"] if obj.token else []
-            fields += ["rest"] if obj.state != State.DONE else []
+            fields += ["token_link"] if obj.token else []
+            fields += ["charged_link" if may_view_ledger else "charged"] if obj.token and not is_running else []
+            fields += ["rest"] if obj.state != State.DONE and not is_running else []
             fields += ["problems"] if obj.figures["invalid"] else []
         return tuple(fields)
 

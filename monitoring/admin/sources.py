@@ -159,8 +159,8 @@ class SourcesAdmin(ReadOnlyAdmin):
         "monitoring.pause_source",
         form=PauseForm,
         explanation=(
-            "No process calls the source until it is resumed. Its cached answers are still used. Without one, it "
-            "counts as failed, and the next source in its slot is called."
+            "No process calls the source until it is resumed. Its cached answers are still used. For a number without "
+            "a cached answer the source counts as failed, and the next source in its slot is called."
         ),
     )
     def pause(self, request: HttpRequest, obj: SourcePage, data: dict[str, Any]) -> str:

@@ -2,13 +2,13 @@
 
 import math
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from django import template
 
 from core import numbers
 from core.bidi import isolated_title
+from core.cells import money
 from core.text import sentence
 from lookup import source_actions
 from lookup.models import SourcePause
@@ -36,12 +36,7 @@ def milliseconds(value: float | None) -> str:
     return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
 
 
-@register.filter
-def money(value: Decimal) -> str:
-    """Format `value` with all its decimals, at least two: a sum of prices of 0.008 is not rounded."""
-    exponent = value.as_tuple().exponent
-    decimals = -exponent if isinstance(exponent, int) else 0
-    return f"{value:,.{max(2, decimals)}f}"
+register.filter(money)
 
 
 @register.filter

@@ -168,7 +168,7 @@ class ImportBatchAdmin(ImportUploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
             return {"explanation": f"It has more than {MAX_ROWS:,} rows. {_command(obj)}"}
         try:
             what = f"{obj.get_kind_display()} of {_time(obj.created_at)} UTC{obj.file_name and f', {obj.file_name}'}"
-            return {"explanation": f"{what}. Rows: {undo.preview(batch_id=obj.pk)}."}
+            return {"explanation": f"{what}. Rows that will be: {undo.preview(batch_id=obj.pk)}."}
         except undo.CannotUndo as error:
             return {"explanation": str(error)}
         except OperationalError:

@@ -61,7 +61,7 @@
     }
     const note = document.createElement("p");
     note.setAttribute("role", "status");
-    note.className = "console-prose console-kept";
+    note.className = "console-kept";
     form.prepend(note);
     note.textContent = "What you entered before you logged in again is filled in. Check it, and submit it.";
   };

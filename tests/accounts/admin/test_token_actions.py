@@ -186,7 +186,7 @@ def test_message_has_price_and_reference_once(admin_client: Client, token: ApiTo
     settings.CURRENCY = "EUR"
     submit(admin_client, page(token, "top-up"), amount=500, own_reference="INV-18", price="12.50")
     entry = token.entries.get(kind="top-up")
-    what = f"ledger entry {entry.pk}, top-up of +500 credits for 12.5 EUR, reference INV-18"
+    what = f"ledger entry {entry.pk}, top-up of +500 credits for 12.50 EUR, reference INV-18"
     assert history() == [("admin", f"Added {what}, balance 530.")]
 
 

@@ -9,8 +9,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from core.cells import money
 from monitoring.source_statistics import advice
-from monitoring.templatetags.figures import milliseconds, money
+from monitoring.templatetags.figures import milliseconds
 from phonebook.models import Dataset
 from tests.accounts.admin.pages import query_count
 from tests.console.dashboard_rows import NOW, add_result, count_calls
