@@ -79,8 +79,11 @@ def _is_needed(text: str, at: int) -> bool:
         return False
     # RFC 5892, appendix A: after a virama, also at the end, as in old texts in Malayalam and Bengali; a non-joiner also
     # between letters that would join, as in Persian.
-    if valid_contextj(before + text[at] + after, len(before)):
-        return True
+    try:
+        if valid_contextj(before + text[at] + after, len(before)):
+            return True
+    except ValueError:  # a letter without a name, such as Tangut's, or one that Python does not know yet
+        return False
     if not after or text[at] == JOINERS[0]:
         return False
     # Before a virama, as in Bengali (The Unicode Standard, section 12.2); between pictographs, as in

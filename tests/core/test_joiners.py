@@ -4,9 +4,11 @@ Reported of others: LemmyNet/lemmy#3888, kepano/defuddle#103, wireapp/wire-ios-u
 anoopkunchukuttan/indic_nlp_library#7, libindic/normalizer#1.
 """
 
+import sys
+
 import pytest
 
-from core.text import clean_text, is_printable
+from core.text import JOINERS, clean_text, is_printable
 
 NEEDED = {
     "Persian": "\u0639\u0644\u06cc\u200c\u0631\u0636\u0627",
@@ -64,3 +66,11 @@ def test_many_joiners_take_linear_time() -> None:
     """The context of each is short."""
     text = "\u0628\u0651" * 50_000 + "\u200c" * 50_000
     assert len(clean_text(text)) == 200
+
+
+def test_no_printable_character_raises_beside_a_joiner() -> None:
+    """Python has no name for some, such as those of Tangut."""
+    for character in filter(str.isprintable, map(chr, range(sys.maxunicode + 1))):
+        for joiner in JOINERS:
+            is_printable(f"{character}{joiner}b")
+    assert clean_text("\U00017000\u200cb") == "\U00017000b"
