@@ -23,6 +23,7 @@ from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
 from console import erasure
 from core import history, retention, write_buffer
 from monitoring.models import RequestLogEntry
+from phonebook.imports.staging import LockNotAvailable
 from phonebook.models import ComplaintDay, ComplaintSubject, Contact, NumberRule
 from phonebook.suppression import SuppressedNumbers
 from tests import awaited, connectors, plugin
@@ -251,6 +252,22 @@ def test_erase_deletes_only_unshared_complaint_subjects(db: None) -> None:
     ComplaintDay.objects.exclude(number=int(NUMBER), day=date(2026, 1, 1)).update(subject=shared)
     assert erasure.erase([NUMBER])["subjects"] == 1
     assert ComplaintSubject.objects.get() == shared
+
+
+def test_repeat_leaves_no_subject_of_an_interrupted_erase(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import may take the lock between the two."""
+    known(NUMBER)
+    ComplaintDay.objects.update(subject=ComplaintSubject.objects.create(text=f"Alice {NUMBER} calls at night"))
+
+    def locked(*, wait: bool) -> int:
+        raise LockNotAvailable
+
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, "drop_unused_subjects", locked)
+        with pytest.raises(LockNotAvailable):
+            erasure.erase([NUMBER], wait=False)
+    assert erasure.erase([NUMBER], wait=False)["subjects"] == 1
+    assert not ComplaintSubject.objects.exists()
 
 
 @pytest.mark.skipif(plugin.production(), reason="PostgreSQL has its VACUUM")
