@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect, screenshots
+from tests.browser.test_forms import end_session, log_in_again
+from tests.service import Service
 
 pytestmark = pytest.mark.once
 
@@ -37,3 +39,29 @@ def test_number_is_erased_after_the_preview(admin_page: Page, command: Callable[
     assert_not_cut(admin_page)
     screenshots(admin_page, "erasure-report")
     assert [url for url in requested if NUMBER[-7:] in url] == []
+
+
+@pytest.mark.parametrize("button", ["Show what is stored", "Erase"])
+def test_ended_session_keeps_no_number_to_be_erased(admin_page: Page, service: Service, button: str) -> None:
+    page = admin_page
+    page.goto("/admin/erase-a-number/")
+    page.get_by_label("Number", exact=True).fill("+1 (212) 555-0147")
+    if button == "Erase":
+        page.get_by_role("button", name="Show what is stored").click()
+        page.get_by_label("Reference of the request").fill("letter of 3 March")
+    end_session(page, service)
+    page.get_by_role("button", name=button, exact=True).click()
+    expect(page.locator("#session-ended")).to_contain_text("What you submitted was not saved.")
+    assert page.evaluate("sessionStorage.length") == 0
+    log_in_again(page)
+    expect(page.get_by_label("Number", exact=True)).to_have_value("")
+
+
+def test_form_without_a_kept_field_is_not_said_to_be_filled(admin_page: Page) -> None:
+    page = admin_page
+    page.goto("/admin/phonebook/contact/add/")
+    kept = "{user: document.getElementById('console-find').dataset.user, path: location.pathname, loggedIn: true"
+    page.evaluate(f"sessionStorage.setItem('console-form', JSON.stringify({kept}, values: [['gone', ['x']]]}}))")
+    page.reload()
+    page.wait_for_function("sessionStorage.length === 0")
+    expect(page.locator(".console-kept")).to_have_count(0)

@@ -32,6 +32,7 @@
       for (let n = Number(form.elements[name]?.value); add && n < Math.min(count, 1000); n += 1) add.click();
     }
     const fields = fieldsOf(form);
+    let isFilled = false;
     const isOfAnotherRow = (name) => {
       const id = name.replace(/^initial-/, "").match(/^.+-\d+-/)?.[0] + "id";
       return id in values && values[id][0] !== (form.elements[id]?.value ?? "");
@@ -51,6 +52,7 @@
       (fields.get(name) ?? []).forEach((field, n) => {
         if (isBox(field)) field.checked = states.includes(field.value);
         const state = states[n];
+        isFilled = true;
         if (isBox(field) || state === undefined || (field.matches("[data-new]") && !state)) return;
         if (field.options) for (const each of field.options) each.selected = state.includes(each.value);
         else field.value = state;
@@ -59,6 +61,7 @@
         field.parentElement.querySelector("[role=status]").textContent = "New customer";
       });
     }
+    if (!isFilled) return;
     const note = document.createElement("p");
     note.setAttribute("role", "status");
     note.className = "console-kept";
