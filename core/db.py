@@ -33,7 +33,7 @@ SCAN_TIMEOUT_S = 20.0
 VENDOR = connection.vendor
 #: Of a process that serves PostgreSQL; callerid_project.asgi sets it.
 pool: "Pool | None" = None
-#: When the search in progress has to end, by time.monotonic; None outside of one.
+#: When the search, or the page that reads whole tables, has to end, by time.monotonic; None outside of one.
 deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
 
@@ -75,9 +75,20 @@ def statement_timeout(timeout_s: float) -> Iterator[None]:
 
 
 def scan() -> AbstractContextManager[None]:
-    """For a statement that reads a whole table, which may take SCAN_TIMEOUT_S. Not in a transaction on SQLite, where it
-    would block other writers."""
-    return statement_timeout(SCAN_TIMEOUT_S) if VENDOR == "postgresql" else nullcontext()
+    """For a statement that reads a whole table, which may take SCAN_TIMEOUT_S, within a `time_limit`. Not in a
+    transaction on SQLite, where it would block other writers. Raises OutOfTime."""
+    timeout_s = time_left_s(SCAN_TIMEOUT_S) or SCAN_TIMEOUT_S
+    return statement_timeout(timeout_s) if VENDOR == "postgresql" else nullcontext()
+
+
+@contextmanager
+def time_limit(limit_s: float) -> Iterator[None]:
+    """All scans together may take `limit_s`."""
+    before = deadline.set(time.monotonic() + limit_s)
+    try:
+        yield
+    finally:
+        deadline.reset(before)
 
 
 async def afetch(statement: str, parameters: Sequence[Any] = ()) -> Sequence[Any]:

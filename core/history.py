@@ -55,17 +55,19 @@ def record(
     model: type[Model] | None = None,
     name: str = "",
     user: AbstractBaseUser | None = None,
+    once: str | None = None,
 ) -> None:
     """Write one History entry about `target`, or about objects of `model` that `name` describes.
 
-    `user` None: whoever runs this command. Call it in the transaction of the change. Neither `message` nor `name` may
-    contain a caller's number or name.
+    `user` None: whoever runs this command. `once`: the value of a form without a target, to find its entries by their
+    object_id. Call it in the transaction of the change. Neither `message` nor `name` may contain a caller's number or
+    name.
     """
     subject = target or model
     LogEntry.objects.create(
         user_id=(user or _command_user()).pk,
         content_type=ContentType.objects.get_for_model(subject) if subject else None,
-        object_id=None if target is None else str(target.pk),
+        object_id=once if target is None else str(target.pk),
         object_repr=(name or str(target or ""))[:200],
         action_flag=action,
         change_message=message,

@@ -2,20 +2,22 @@
 is sent by POST, and is in no URL, message, log line or table."""
 
 import unicodedata
+from collections.abc import Sequence
 from typing import Any, cast
+from uuid import uuid4
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.db import DatabaseError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils import timezone
 from unfold.widgets import UnfoldAdminRadioSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from console import erasure
-from core import history, numbers
+from core import db, history, numbers
 from core.admin import require
 from core.commands import command_line
 from core.database_errors import describe
@@ -26,6 +28,8 @@ from phonebook.suppression import SuppressedNumbers
 
 PERMISSION = "phonebook.erase_contact"
 MAX_NUMBERS = 20
+#: Of all statements together that read a whole table. Proxies wait for 60 s.
+PAGE_TIMEOUT_S = 50.0
 #: By the names of `erasure.count`: what it counts, and what happens to it.
 WHAT = {
     "contacts": ("Contacts", "deleted"),
@@ -88,6 +92,10 @@ class NumbersForm(forms.Form):
 
 
 class ErasureForm(NumbersForm):
+    """Erases once however often it is submitted: `once` is new on each page, and finds its History entries."""
+
+    once = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
+    step = forms.CharField(widget=forms.HiddenInput, initial="erase")
     number = NumbersField(max_length=2_000, widget=forms.HiddenInput)
     block = forms.TypedChoiceField(
         label="May an import add the number again?",
@@ -116,20 +124,20 @@ class ErasureForm(NumbersForm):
 
 
 def view(request: HttpRequest) -> HttpResponse:
-    """The page: the first POST shows the preview, the second one erases and shows the report, in this response only."""
+    """The page: the first step shows the preview, the second one erases and shows the report, in this response only."""
     require(request.user.has_perm(PERMISSION))
-    context: dict[str, Any] = {"title": "Erase a number's data", "form": NumbersForm(), "button": "Show what is stored"}
-    if request.method == "POST":
-        asked = NumbersForm(request.POST)
-        context["form"] = asked
-        if asked.is_valid():
-            form = ErasureForm(request.POST if "reference" in request.POST else None, initial=request.POST.dict())
-            found = asked.cleaned_data["number"]
-            if form.is_valid():
-                context |= _erased(request, form)
-            if "report" not in context:
-                context |= _preview(found) | {"form": form}
-    context |= {"stays": STAYS, "cancel_url": reverse("admin:phonebook_contact_erase")}
+    is_confirmed = request.POST.get("step") == "erase"
+    form = (ErasureForm if is_confirmed else NumbersForm)(request.POST if request.method == "POST" else None)
+    context: dict[str, Any] = {"title": "Erase a number's data", "form": form, "button": "Show what is stored"}
+    outcome: dict[str, Any] = {}
+    with db.time_limit(PAGE_TIMEOUT_S):
+        if form.is_valid():
+            number = request.POST["number"]
+            outcome = _erased(request, form) if is_confirmed else {"form": ErasureForm(initial={"number": number})}
+        found = form.cleaned_data.get("number") if form.is_bound else None
+        if found and "report" not in outcome:
+            context |= _preview(found)
+    context |= outcome | {"stays": STAYS, "cancel_url": reverse("admin:phonebook_contact_erase")}
     return TemplateResponse(request, "admin/erasure.html", {**admin.site.each_context(request), **context})
 
 
@@ -144,22 +152,34 @@ def _preview(found: list[str]) -> dict[str, Any]:
     return context | {"rows": [(*WHAT[name], counts[name]) for name in WHAT if name in counts]}
 
 
-def _erased(request: HttpRequest, form: ErasureForm) -> dict[str, Any]:
-    """Context of the report; or of an error, after which the form can be sent again."""
-    found, block, reference = (form.cleaned_data[name] for name in ("number", "block", "reference"))
+def _erased(request: HttpRequest, form: forms.Form) -> dict[str, Any]:
+    """Context of the report; or of an error, with a form that can be sent again."""
+    found, block, reference, once = (form.cleaned_data[name] for name in ("number", "block", "reference", "once"))
     user, masked = cast(User, request.user), ", ".join(map(erasure.shown, found))
+    name = f"number {masked}"
+    entries = LogEntry.objects.filter(user=user, content_type=None, object_id=once.hex, object_repr=name[:200])
+    match list(entries.order_by("pk")):
+        case [began]:
+            problem = f"This form was submitted before, at {began.action_time:%H:%M:%S} UTC, and has not ended."
+            return {"problem": f"{problem} Wait a minute, and submit it again; or enter the number again."}
+        case [_, *_, ended]:
+            return {"report": _report(masked, ended, [ended.change_message]), "form": None, "is_repeated": True}
 
     def record(message: str) -> None:
-        history.record(user=user, action=history.Action.DELETION, name=f"number {masked}", message=message)
+        history.record(user=user, action=history.Action.DELETION, name=name, message=message, once=once.hex)
 
+    record(f"Began to erase the data of a number: {reference}")
     try:
         result = erasure.erase(found, block=block, wait=False)
-    except LockNotAvailable:
-        record(f"Began to erase the data of a number, not completed: {reference}")
-        return {"problem": "An import is running. Erase the number again when it has ended."}
     except DatabaseError as error:  # too late, or a History entry that the role may not change
-        record(f"Began to erase the data of a number, not completed: {reference}")
-        return {"problem": f"Not everything was erased: {describe(error)}. {_USE_COMMAND}"}
+        problem = f"Not everything was erased: {describe(error)}. {_USE_COMMAND}"
+    except LockNotAvailable:
+        problem = "An import is running. Erase the number again when it has ended."
+    else:
+        problem = ""
+    if problem:
+        record(f"Did not complete the erasure of the data of a number: {reference}")
+        return {"problem": problem, "form": ErasureForm({**request.POST.dict(), "once": uuid4()})}
     suppressed = SuppressedNumbers()
     blocked = all(number in suppressed for number in found)
     lines = [f"{title}: {result[name]:,}, {what}" for name, (title, what) in WHAT.items() if result[name]]
@@ -167,17 +187,25 @@ def _erased(request: HttpRequest, form: ErasureForm) -> dict[str, Any]:
     record(
         f"Erased the data of a number: {reference} {sentence(counts or 'Nothing was stored')}{' Blocked.' * blocked}"
     )
-    report = [
-        f"Erased: {masked}",
-        f"Time: {timezone.now():%Y-%m-%d %H:%M:%S} UTC",
-        f"By: {user.get_username()}",
+    what = [
         f"Request: {reference}",
         "",
-        *(lines or ["Nothing was stored about it."]),
+        *(lines or ["Nothing was stored about the number."]),
         "",
         "Imports skip the number from now on." if blocked else "A later import that contains the number adds it again.",
+    ]
+    report = _report(masked, entries.latest("pk"), what)
+    return {"report": report, "form": None, "left_in_file": result["overwritten"] is False}
+
+
+def _report(masked: str, entry: LogEntry, what: Sequence[str]) -> str:
+    lines = [
+        f"Erased: {masked}",
+        f"Time: {entry.action_time:%Y-%m-%d %H:%M:%S} UTC",
+        f"By: {entry.user.get_username()}",
+        *what,
         "",
         "Not erased:",
         *(f"- {what}" for what in STAYS),
     ]
-    return {"report": "\n".join(report), "form": None, "left_in_file": result["overwritten"] is False}
+    return "\n".join(lines)

@@ -164,6 +164,8 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("phonebook.contact", "add"): {"number": "493023125043", "name": "x"},
     ("phonebook.contact", "change"): {"name": "renamed"},
     ("phonebook.contact", "erase"): {
+        "step": "erase",
+        "once": str(uuid4()),
         "number": "493023125043",
         "block": "yes",
         "reference": "letter",

@@ -3,6 +3,7 @@
 import re
 from datetime import date
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -10,6 +11,7 @@ from django.db import OperationalError
 from django.test import Client
 
 from console import erasure
+from console.admin import erasure as erasure_page
 from core import db, write_buffer
 from monitoring.models import RequestLogEntry
 from phonebook.imports import staging
@@ -23,7 +25,12 @@ from tests.console.role_table import logged_in
 pytestmark = pytest.mark.django_db
 URL = "/admin/erase-a-number/"
 SHOWN = "+49 30 23125042"
-CONFIRMED = {"number": SHOWN, "block": "no", "reference": "letter of 3 March", "confirmed": "on"}
+CONFIRMED = {"step": "erase", "number": SHOWN, "block": "no", "reference": "letter of 3 March", "confirmed": "on"}
+
+
+def confirmed(**changed: str) -> dict[str, str]:
+    """What a new page sends."""
+    return {**CONFIRMED, "once": str(uuid4()), **changed}
 
 
 @pytest.fixture
@@ -63,7 +70,7 @@ def test_preview_counts_and_changes_nothing(admin_client: Client, integrator: In
 @pytest.mark.usefixtures("_known")
 @pytest.mark.parametrize("block", ["yes", "no"])
 def test_report_has_counts_and_neither_number_nor_name(admin_client: Client, block: str) -> None:
-    page = admin_client.post(URL, {**CONFIRMED, "block": block})
+    page = admin_client.post(URL, confirmed(block=block))
     report = page.context["report"]
     assert not Contact.objects.exists()
     assert not NumberRule.objects.exists()
@@ -75,7 +82,9 @@ def test_report_has_counts_and_neither_number_nor_name(admin_client: Client, blo
     content = page.text.partition('id="content-main"')[2].partition("</pre>")[0]
     assert NUMBER not in re.sub(r"[^0-9]", "", content)
     assert "Alice" not in page.text
-    entry = LogEntry.objects.get()
+    began, entry = LogEntry.objects.order_by("pk")
+    assert began.change_message == "Began to erase the data of a number: letter of 3 March."
+    assert (began.object_repr, began.action_flag) == (entry.object_repr, entry.action_flag)
     assert (entry.object_repr, entry.action_flag) == ("number 49********42 (DE)", 3)
     assert entry.change_message == (
         "Erased the data of a number: letter of 3 March. contacts 1, complaint days 1, rules 1."
@@ -96,7 +105,7 @@ def test_report_has_counts_and_neither_number_nor_name(admin_client: Client, blo
     ],
 )
 def test_incomplete_confirmation_erases_nothing(admin_client: Client, changed: dict[str, str], message: str) -> None:
-    page = admin_client.post(URL, {**CONFIRMED, **changed})
+    page = admin_client.post(URL, confirmed(**changed))
     assert message in page.text
     assert stored(page)["Contacts"] == 1
     assert Contact.objects.count() == 1
@@ -120,16 +129,17 @@ def test_several_numbers_are_erased_together(admin_client: Client) -> None:
     Contact.objects.create(number=12125550142, name="Bob Example")
     both = f"{SHOWN}\r\n+1 212 555 0142\r\n"
     assert stored(admin_client.post(URL, {"number": both}))["Contacts"] == 2
-    admin_client.post(URL, {**CONFIRMED, "number": both})
+    admin_client.post(URL, confirmed(number=both))
     assert not Contact.objects.exists()
-    assert LogEntry.objects.get().object_repr == "number 49********42 (DE), 1********42 (US)"
+    names = set(LogEntry.objects.values_list("object_repr", flat=True))
+    assert names == {"number 49********42 (DE), 1********42 (US)"}
 
 
 def test_unknown_number_asks_whether_the_country_is_right(admin_client: Client) -> None:
     page = admin_client.post(URL, {"number": "4155550130"})
     assert "Is the country right?" in page.text
     assert "(CH)" in page.text
-    assert "Nothing was stored about it." in admin_client.post(URL, CONFIRMED).context["report"]
+    assert "Nothing was stored about the number." in admin_client.post(URL, confirmed()).context["report"]
 
 
 @pytest.mark.usefixtures("_known")
@@ -143,15 +153,16 @@ def test_timeout_is_no_success_and_can_be_repeated(
     write_buffer.process_buffer.flush()
     with monkeypatch.context() as patch:
         patch.setattr(erasure, "_erase_from_ledger", late)
-        page = admin_client.post(URL, CONFIRMED)
+        page = admin_client.post(URL, confirmed())
     assert "Not everything was erased" in page.text
     assert "forget" in page.context["problem"]
     assert "report" not in page.context
     assert page.context["form"].data["reference"] == "letter of 3 March"
-    assert LogEntry.objects.get().change_message == (
-        "Began to erase the data of a number, not completed: letter of 3 March."
-    )
-    report = admin_client.post(URL, CONFIRMED).context["report"]
+    assert [entry.change_message for entry in LogEntry.objects.order_by("pk")] == [
+        "Began to erase the data of a number: letter of 3 March.",
+        "Did not complete the erasure of the data of a number: letter of 3 March.",
+    ]
+    report = admin_client.post(URL, page.context["form"].data).context["report"]
     assert "Ledger entries: 1," in report
     assert RequestLogEntry.objects.get().number_hash is None
 
@@ -167,11 +178,46 @@ def test_preview_that_times_out_offers_the_command(admin_client: Client, monkeyp
     assert "confirmed" in page.context["form"].fields
 
 
+@pytest.mark.usefixtures("_known")
+def test_second_submission_does_not_replace_the_report(admin_client: Client) -> None:
+    sent = confirmed()
+    first, second = (admin_client.post(URL, sent) for _ in range(2))
+    assert "The data was erased." in first.text
+    assert "This form was submitted before." in second.text
+    report = second.context["report"]
+    assert "letter of 3 March. contacts 1, complaint days 1, rules 1." in report
+    assert "Nothing was stored" not in report
+    assert "- backups" in report
+    assert LogEntry.objects.count() == 2
+
+
+@pytest.mark.usefixtures("_known")
+def test_killed_erasure_leaves_its_history_entry(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = confirmed()
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, "erase", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            admin_client.post(URL, sent)
+    assert LogEntry.objects.get().change_message == "Began to erase the data of a number: letter of 3 March."
+    page = admin_client.post(URL, sent)  # as while the first one still runs
+    assert "has not ended" in page.context["problem"]
+    assert Contact.objects.exists()
+    assert "Contacts: 1, deleted" in admin_client.post(URL, confirmed()).context["report"]
+
+
+@pytest.mark.usefixtures("_known")
+def test_all_scans_of_the_page_share_one_deadline(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erasure_page, "PAGE_TIMEOUT_S", 0.0)
+    assert "could not count in time" in admin_client.post(URL, {"number": SHOWN}).text
+    assert "Not everything was erased" in admin_client.post(URL, confirmed()).text
+    assert db.deadline.get() is None
+
+
 @pytest.mark.skipif(plugin.production(), reason="the lock is of the connection, which the test shares with the page")
 @pytest.mark.usefixtures("_known")
 def test_page_does_not_wait_for_an_import(admin_client: Client) -> None:
     with staging.Tables.lock(CONTACTS):
-        page = admin_client.post(URL, CONFIRMED)
+        page = admin_client.post(URL, confirmed())
     assert "An import is running." in page.text
     assert Contact.objects.count() == 1
 

@@ -33,10 +33,14 @@ class Command(JSONCommand):
         masked = [numbers.mask(number) for number in read]
         result: dict[str, Any] = {"numbers": masked}
         shown = ", ".join(map(erasure.shown, read))
+        # Like the log, the history has only country codes and last two digits.
+        name = ", ".join(masked) if len(masked) <= MAX_NAMED else f"{len(masked)} numbers"
+        action = history.Action.CHANGE if options["unblock"] else history.Action.DELETION
         if options["unblock"]:
             result["unblocked"] = suppression.unsuppress(read)
             message = f"Unblocked {result['unblocked']} of {len(read)} numbers: imports add them again."
         else:
+            history.record(action=action, name=name, message=f"Began to erase the data of {name}.")
             result |= erasure.erase(read, block=options["block"])
             if not any(count for name, count in result.items() if name not in ("numbers", "overwritten")):
                 self.stderr.write(f"Nothing was stored about {shown}. Is the country right?")
@@ -57,9 +61,6 @@ class Command(JSONCommand):
             ).format(shown, **result)
             if result["blocked"]:
                 message += f" Blocked: imports skip {result['blocked']} of {len(read)} numbers."
-        # Like the log, the history has only country codes and last two digits.
-        name = ", ".join(masked) if len(masked) <= MAX_NAMED else f"{len(masked)} numbers"
-        action = history.Action.CHANGE if options["unblock"] else history.Action.DELETION
         history.record(action=action, name=name, message=message.replace(shown, name))
         self.write_result(options, result, message)
 

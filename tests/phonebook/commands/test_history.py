@@ -32,11 +32,12 @@ def test_set_rule_adds_one_entry() -> None:
     assert history() == [("changed", MASKED, "Set: spam, name."), ("deleted", MASKED, "Removed.")]
 
 
-def test_forget_adds_one_entry() -> None:
+def test_forget_adds_entries_before_and_after() -> None:
     Contact.objects.create(number=int(NUMBER), name="Alice Example")
     Ran("forget", NUMBER, str(JANE), "--block")
     Ran("forget", NUMBER, "--unblock")
-    (forgot, what, message), unblocked = history()
+    began, (forgot, what, message), unblocked = history()
+    assert began == (forgot, what, f"Began to erase the data of {what}.")
     assert (forgot, what) == ("deleted", f"{MASKED}, 1********42")
     assert message.startswith(f"Erased {MASKED}, 1********42. Deleted: contacts 1 (in address books 0),")
     assert message.endswith("Blocked: imports skip 2 of 2 numbers.")
