@@ -21,7 +21,7 @@ from core import db, history, numbers
 from core.admin import require
 from core.commands import command_line
 from core.database_errors import describe
-from core.forms import ConfirmationField, PhoneNumberField
+from core.forms import ConfirmationField, PhoneNumberField, country_code_help
 from core.text import sentence
 from phonebook.imports.staging import LockNotAvailable
 from phonebook.suppression import SuppressedNumbers
@@ -73,7 +73,8 @@ class NumbersField(forms.CharField):
             try:
                 found += erasure.spellings(line)
             except numbers.InvalidNumber as error:
-                message = PhoneNumberField.default_error_messages["invalid"] % {"problem": error}
+                invalid = PhoneNumberField.default_error_messages["invalid"] % {"problem": error}
+                message = country_code_help(line) or invalid
                 errors.append(f"Line {at}: {message}" if len(lines) > 1 else message)
         if errors:
             raise forms.ValidationError(errors)

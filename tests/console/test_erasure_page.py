@@ -116,7 +116,7 @@ def test_each_bad_line_is_named_without_a_preview(admin_client: Client) -> None:
     page = admin_client.post(URL, {"number": f"{SHOWN}\n\n030 23125042\n12345"})
     errors = page.context["form"].errors["number"]
     assert [error.partition(" (")[0] for error in errors] == [
-        "Line 3: Invalid phone number",
+        'Line 3: "030 23125042" has no country code. Enter it with its country code, for example +49 30 23125042.',
         "Line 4: Invalid phone number",
     ]
     assert "rows" not in page.context

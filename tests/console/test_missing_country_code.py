@@ -19,6 +19,7 @@ PAGES = {
     "phonebook_numberrule_add": ({"spam": "true"}, "number"),
     "phonebook_contact_add": ({"name": "x"}, "number"),
     "phonebook_complaintday_add": ({}, "number"),
+    "phonebook_contact_erase": ({}, "number"),
     "search": ({}, "q"),
 }
 
