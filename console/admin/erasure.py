@@ -21,7 +21,7 @@ from core import db, history, numbers
 from core.admin import require
 from core.commands import command_line
 from core.database_errors import describe
-from core.forms import ConfirmationField, PhoneNumberField, country_code_help
+from core.forms import ConfirmationField, PhoneNumberField, TextField, country_code_help
 from core.text import sentence
 from phonebook.imports.staging import LockNotAvailable
 from phonebook.suppression import SuppressedNumbers
@@ -59,7 +59,7 @@ STAYS = (
 _USE_COMMAND = f"Try again, or use the command {command_line('forget')} on the server, which has no time limit."
 
 
-class NumbersField(forms.CharField):
+class NumbersField(TextField):
     """Numbers, one on each line, as PhoneNumberField takes them; cleaned to their digits (erasure.spellings)."""
 
     widget = UnfoldAdminTextareaWidget(attrs={"rows": 3, "autocomplete": "off"})
@@ -108,7 +108,7 @@ class ErasureForm(NumbersForm):
         widget=UnfoldAdminRadioSelectWidget,
         error_messages={"required": "Select one of these."},
     )
-    reference = forms.CharField(
+    reference = TextField(
         label="Reference of the request",
         max_length=100,
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),

@@ -28,7 +28,7 @@ from core.admin import ConsoleAdmin, require
 from core.amounts import whole_number
 from core.cells import page_url
 from core.commands import command_line
-from core.forms import WholeNumberField
+from core.forms import TextField, WholeNumberField
 from core.text import clean_text, encoding_named
 from phonebook.imports import formats, uploads
 from phonebook.imports.readers import base
@@ -101,7 +101,7 @@ class UploadForm(forms.Form):
     FILE = ("file_name", "size")
 
     file = forms.FileField(widget=UnfoldAdminFileFieldWidget)
-    encoding = forms.CharField(
+    encoding = TextField(
         required=False,
         max_length=40,
         widget=UnfoldAdminTextInputWidget,
@@ -141,7 +141,7 @@ class FormatField(forms.ChoiceField):
         super().__init__(choices=choices, required=False, widget=UnfoldAdminSelectWidget)
 
 
-class RegionField(forms.CharField):
+class RegionField(TextField):
     """An ISO 3166-1 alpha-2 code, or empty."""
 
     def __init__(self) -> None:
@@ -169,8 +169,9 @@ class ComplaintsForm(UploadForm):
     field_order = ("file", "source", "format")
 
     format = FormatField(formats.COMPLAINTS)
-    source = forms.CharField(
+    source = TextField(
         required=False,
+        max_length=base.MAX_SOURCE,
         widget=UnfoldAdminTextInputWidget,
         help_text="Of rows that name none. If it is empty: ftc, fcc, phoneblock or import, by the format.",
     )

@@ -5,14 +5,17 @@ from http import cookies
 from typing import Any
 
 import pytest
+from django import forms
 from django.contrib import auth
 from django.contrib.admin import site
 from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
+import console.admin.erasure  # noqa: F401 (its form)
 from console import login_log
 from core.admin import MAX_SEARCH
+from core.long_lists import ListForm
 from core.text import MAX_FIELD
 from phonebook.admin.base import NumberAdmin
 from tests.console.console_rows import one_of_each
@@ -107,3 +110,19 @@ def test_no_field_is_cut_by_the_browser(admin_client: Client) -> None:
 )
 def test_length_is_shown_before_it_is_exceeded(admin_client: Client, page: str, limit: int) -> None:
     assert f"At most {limit:,} characters." in admin_client.get(f"/admin/accounts/{page}/").text
+
+
+def forms_of(base: type) -> set[type]:
+    return {base}.union(*map(forms_of, base.__subclasses__()))
+
+
+def test_no_field_of_a_form_hides_its_length() -> None:
+    """But for filters, and codes of two-factor authentication."""
+    hiding = {
+        f"{form.__name__}.{name}"
+        for form in forms_of(forms.Form) - forms_of(ListForm)
+        if form.__module__.partition(".")[0] in ("accounts", "console", "lookup", "monitoring", "phonebook")
+        for name, field in form.base_fields.items()  # type: ignore[attr-defined]
+        if type(field) is forms.CharField and field.max_length and not field.widget.is_hidden
+    }
+    assert hiding == {"CodeForm.code", "SetUpForm.code"}

@@ -77,7 +77,7 @@ def test_file_is_received_in_parts(operator: Client) -> None:
         *(({"encoding": bad}, ENCODING) for bad in ("utf-99", "utf-7", "unicode_escape", "rot13")),
         (
             {"kind": "complaints", "source": "x" * 33},
-            {"fields": {"source": "The source must have 1 to 32 characters."}},
+            {"fields": {"source": "Ensure this value has at most 32 characters (it has 33)."}},
         ),
         ({"format": "ftc"}, {"fields": {"format": "Select a valid choice. ftc is not one of the available choices."}}),
     ],
