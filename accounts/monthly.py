@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db.models import QuerySet, Sum
+from django.utils import timezone
 
 from accounts import sales
 from accounts.models import CreditEntry
@@ -31,10 +32,11 @@ class CustomerSums:
 
 def by_customer(period: CalendarPeriod) -> dict[int | None, CustomerSums]:
     """By key of the customer that has the token now, None for tokens without one; only those whose tokens had entries
-    in `period`; of a quarter, the sums of its months. Two statements a month, which may take REPORT_TIMEOUT_S each:
-    they read millions of entries."""
+    in `period`; of a quarter, the sums of its months. Two statements for each month that has begun, which may take
+    REPORT_TIMEOUT_S each: they read millions of entries."""
     found: dict[int | None, CustomerSums] = {}
-    for month in period.months:
+    now = timezone.now()
+    for month in (each for each in period.months if each.since <= now):
         for customer_id, row in _by_month(month).items():
             total = found.setdefault(customer_id, CustomerSums())
             total.sales += row.sales

@@ -147,6 +147,15 @@ def test_a_quarter_is_the_sum_of_its_months(settings: Any, token: ApiToken) -> N
 
 
 @pytest.mark.django_db
+def test_months_that_have_not_begun_are_not_read(monkeypatch: pytest.MonkeyPatch, token: ApiToken) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: MARCH.since)
+    with CaptureQueriesContext(connection) as captured:
+        monthly.by_customer(CalendarPeriod.of(MARCH.since, 3))
+        monthly.by_customer(CalendarPeriod.of(MARCH.until, 3))
+    assert len([query for query in captured if "GROUP BY" in query["sql"]]) == 2 * 3
+
+
+@pytest.mark.django_db
 def test_later_sales_do_not_change_a_month(settings: Any, token: ApiToken) -> None:
     settings.CREDIT_PRICE = None
     entry(token, "top-up", 100, MARCH.since, "200")
