@@ -131,7 +131,7 @@ def _progress(lookup: FileLookup) -> dict[str, Any]:
     figures = lookup.figures
     done, total = sum(figures[name] for name in ANSWERED), figures.total() - figures["invalid"]
     state, text = lookup.get_state_display(), f"{done:,} of {total:,} rows are answered."
-    if lookup.waits_until and lookup.waits_until > timezone.now():
+    if lookup.state == State.RUNNING and lookup.waits_until and lookup.waits_until > timezone.now():
         text += f" The rate limit of the token is reached: the search continues at {lookup.waits_until:%H:%M:%S} UTC."
     return {"state": state, "text": text, "done": done, "total": total}
 
