@@ -195,9 +195,9 @@ class ConsoleSite(UnfoldAdminSite):
         @wraps(inner)
         def remembering(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             is_page = request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
-            is_asked = is_page and not request.user.is_authenticated
+            was_anonymous = is_page and not request.user.is_authenticated
             response = inner(request, *args, **kwargs)
-            if response.status_code != HTTPStatus.FOUND or not is_asked:
+            if response.status_code != HTTPStatus.FOUND or not was_anonymous:
                 return response
             # Django's CSRF check has passed: a form was submitted from a page of this browser.
             if request.method == "POST" or settings.SESSION_COOKIE_NAME in request.COOKIES:
