@@ -254,9 +254,14 @@ def states(now: datetime) -> dict[str, State]:
     return found
 
 
+def slot_name(slot: str) -> str:
+    """`Source A`."""
+    return slot.replace("_", " ").title()
+
+
 def paused_slots(states: Mapping[str, State]) -> list[str]:
-    """The slots of which every source is paused."""
-    return [slot for slot in SLOTS if all(states[bound.name].pause for bound in bound_sources(slot))]
+    """The names of the slots of which every source is paused."""
+    return [slot_name(slot) for slot in SLOTS if all(states[bound.name].pause for bound in bound_sources(slot))]
 
 
 def _last_failure(failures: list[SourceResult], answered_at: datetime | None, now: datetime) -> SourceResult | None:

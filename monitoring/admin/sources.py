@@ -28,7 +28,6 @@ from lookup.models import SourcePause
 from monitoring import incidents, source_report, source_statistics
 from monitoring.models import Source
 from monitoring.source_statistics import BOUNDS_MS, SourceUsage
-from monitoring.templatetags.figures import slot_name
 from phonebook.address_books import books as address_books
 from phonebook.imports import data_sets
 
@@ -143,7 +142,7 @@ class SourcesAdmin(ReadOnlyAdmin):
                 + (f"{obj.pk}: paused {source_actions.described(obj.pause)}." if obj.pause else "It is not paused.")
             }
         if url_path == "pause":
-            without = [slot_name(slot) for slot in source_actions.slots_without_others(obj.pk)]
+            without = [source_report.slot_name(slot) for slot in source_actions.slots_without_others(obj.pk)]
             slots = " and ".join(without).replace("Source", "source")
             fail = "fail" if len(without) > 1 else "fails"
             only = f"This is the only active source in {slots}. While it is paused, {slots} {fail} "

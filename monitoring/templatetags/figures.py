@@ -13,6 +13,7 @@ from core.text import sentence
 from lookup import source_actions
 from lookup.models import SourcePause
 from monitoring import source_statistics
+from monitoring.source_report import slot_name
 from monitoring.source_statistics import BOUNDS_MS
 
 register = template.Library()
@@ -45,18 +46,13 @@ def advice(outcome: str, source: str) -> str:
 
 
 register.filter(sentence)
+register.filter(slot_name)
 
 
 @register.filter
 def check_text(result: dict[str, Any]) -> str:
     """Of the stored result of a check that made a call."""
     return source_statistics.check_text(result["outcome"], ok=result["ok"], ms=result["ms"], fix=result["fix"])
-
-
-@register.filter
-def slot_name(slot: str) -> str:
-    """`Source A`."""
-    return slot.replace("_", " ").title()
 
 
 @register.filter

@@ -83,11 +83,11 @@ def test_failing_source_is_named_with_its_time(admin_client: Client, settings: A
         ("RemoteKnows", False, "idle", "No requests in the last 10 minutes"),
         (
             *("Knows,RemoteKnows", True, "impaired"),
-            "Working partly; all sources of source_a are paused. 2 requests a minute, 100 % answered.",
+            "Working partly; all sources of Source A are paused. 2 requests a minute, 100 % answered.",
         ),
         (
             *("Knows,RemoteKnows", False, "impaired"),
-            "No requests in the last 10 minutes; all sources of source_a are paused",
+            "No requests in the last 10 minutes; all sources of Source A are paused",
         ),
     ],
 )
