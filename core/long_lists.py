@@ -129,8 +129,8 @@ class ListForm(forms.Form):
             if len(values[name]) == len("2000-01-01"):
                 values[name] += moment
         self.is_specific = any(values[name] for name in self.specific)
-        if chosen := data.get(CHOSEN_PERIOD):
-            chosen = data.get(CALENDAR, "") if chosen == CALENDAR else chosen
+        chosen = data.get(CHOSEN_PERIOD)
+        if chosen := data.get(CALENDAR) if chosen == CALENDAR else chosen:
             values |= {"since": "", "until": "", "period": str(chosen)}
         if values["since"] or values["until"] or (values["period"] == PERIOD.key and not self.is_specific):
             values["period"] = ""

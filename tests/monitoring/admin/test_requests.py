@@ -259,12 +259,22 @@ def test_period_buttons_submit_what_is_in_the_fields(admin_client: Client, monke
     january = f"{status} January 2026, UTC Clear"
     chosen = shown(choose_period="calendar", calendar="2026-01", since="2025-01-01", zone="Europe/Berlin")
     assert chosen == ("status=500&zone=Europe%2FBerlin&period=2026-01", january, [])
+    assert shown(period="7d", choose_period="calendar", calendar="") == week
+    assert shown(choose_period="calendar", since="2026-01-01") == typed
     for unknown in ("1d", "2026-13", "2026-Q5", "0000-01"):
         assert "Select one of the periods." in admin_client.get(URL, {"period": unknown}).text
 
 
 def offered(response: Any) -> list[str]:
     return re.findall(r'<option value="(20[0-9]{2}-[^"]+)"', response.text)
+
+
+def test_no_month_is_selected_while_another_period_is(admin_client: Client) -> None:
+    month = f"{timezone.now():%Y-%m}"
+    for query, selected in (({}, ""), ({"period": "7d"}, ""), ({"period": month}, month)):
+        select = admin_client.get(URL, query).text.partition('<select name="calendar"')[2].partition("</select>")[0]
+        assert re.findall(r'<option value="([^"]*)"', select)[0] == ""
+        assert (re.findall(r'<option value="([^"]*)" selected', select) or [""]) == [selected]
 
 
 def test_log_offers_no_month_before_it_begins(
