@@ -4,7 +4,7 @@ is sorted by a figure needs it for every customer, the others for its page."""
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -19,15 +19,16 @@ from core import db, periods
 
 #: A statement may take so long: it may be about all customers, or about several with MAX_TOKENS each.
 TIMEOUT_S = 10
+#: Of a token without credits.
+EMPTY = End(datetime.min.replace(tzinfo=UTC), "credits")
 
 
 @dataclass(slots=True)
 class CustomerFigures:
     """`balance`: of usable tokens. `usable`, `empty`: the tokens that can be used and are charged, and those of them
-    without credits. `runs_out`: when the first of these is out of credits or expires; None without any. `next_end`: the
-    same of those that have credits, of which `expires` is the first expiry. `searches`: the answered ones of the last
-    30 days, today (UTC) included. `revenue` needs the figures after it: credits of these days, and what was sold with a
-    price at any time."""
+    without credits. `next_end`: when the first of those that have credits runs out of them or expires; None without
+    any. `expires` is their first expiry. `searches`: the answered ones of the last 30 days, today (UTC) included.
+    `revenue` needs the figures after it: credits of these days, and what was sold with a price at any time."""
 
     token_count: int = 0
     balance: int = 0
@@ -36,13 +37,17 @@ class CustomerFigures:
     empty: int = 0
     expires: datetime | None = None
     next_end: End | None = None
-    runs_out: End | None = None
     searches: int = 0
     charged: int = 0
     refunded: int = 0
     lost: int = 0
     sold_for: Decimal | None = None
     sold_credits: int = 0
+
+    @property
+    def runs_out(self) -> End | None:
+        """As `next_end`, of all of `usable`."""
+        return EMPTY if self.empty else self.next_end
 
     @property
     def revenue(self) -> Decimal | None:
@@ -121,8 +126,6 @@ def _add_ends(found: Found, customer_ids: Ids | None, now: datetime) -> None:
     for token in chain.from_iterable(found_tokens):
         row, end = found[token.customer], request_statistics.runs_out(token, token.charged, now)
         row.next_end = min(filter(None, (row.next_end, end)))
-    for row in found.values():
-        row.runs_out = End(now, "credits") if row.empty else row.next_end
 
 
 def _add_searches(found: Found, customer_ids: Ids | None, now: datetime) -> None:

@@ -220,8 +220,8 @@ class CustomerAdmin(CustomerActionsAdmin):
             "usable": sum(token.is_usable_at(now) for token in owned),
             "token_count": figures.token_count,
             "searches_30d": request_statistics.total(days, request_statistics.SEARCHES),
-            "runs_out": with_whole_dates(runs_out := _runs_out(figures, now)),
-            "runs_out_note": token_list.runs_out_note(runs_out),
+            "runs_out": with_whole_dates(_runs_out(figures, now)),
+            "runs_out_note": token_list.runs_out_note(figures.next_end, now),
             "rows": [
                 {"token": token, "state": token_list.state_label(token), "runs_out": token_list.runs_out(token, now)}
                 for token in shown

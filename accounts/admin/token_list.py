@@ -56,14 +56,19 @@ def state_label(token: ApiToken) -> dict[str, str]:
     return {"text": state, "type": STATE_LABELS[state]}
 
 
+def token_end(token: Any, now: datetime) -> End | None:
+    """When a usable token runs out. `token` must come from request_statistics.with_activity."""
+    return request_statistics.runs_out(token, token.charged, now) if token.is_usable_at(now) else None
+
+
 def runs_out(token: Any, now: datetime) -> str:
-    """When the token runs out. `token` must come from request_statistics.with_activity."""
-    return end_text(request_statistics.runs_out(token, token.charged, now), now) if token.is_usable_at(now) else "-"
+    """As `token_end`."""
+    return end_text(end, now) if (end := token_end(token, now)) else "-"
 
 
-def runs_out_note(runs_out: str) -> str:
+def runs_out_note(end: End | None, now: datetime) -> str:
     """What the date is based on; empty if nothing is estimated."""
-    return "at the rate of the last 7 days" if runs_out.endswith("(credits)") else ""
+    return "at the rate of the last 7 days" if end and end.cause == "credits" and end.at > now else ""
 
 
 def end_text(end: End, now: datetime) -> str:

@@ -197,8 +197,8 @@ class ApiTokenAdmin(TopUpAdmin):
         return {
             "token": token,
             "state": token_list.state_label(token),
-            "runs_out": (runs_out := self.runs_out(token)),
-            "runs_out_note": token_list.runs_out_note(runs_out),
+            "runs_out": self.runs_out(token),
+            "runs_out_note": token_list.runs_out_note(token_list.token_end(token, now), now),
             "rate_limit": tokens.rate_limit(token),
             "notified_customer": CustomerContact.objects.filter(customer=token.customer, low_balance=True).exists(),
             "chart": requests_chart(days, label="%b %d", by="day", is_test=token.is_test),
