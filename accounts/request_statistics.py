@@ -183,8 +183,9 @@ def runs_out(token: ApiToken, charged: int, now: datetime) -> End:
 
 
 def expiring(now: datetime, within_days: int) -> Q:
-    """The usable tokens that expire within so many days."""
-    return Q(revoked_at=None, expires_at__gt=now, expires_at__lte=now + timedelta(days=within_days))
+    """The usable tokens with credits that expire within so many days, without test tokens."""
+    last = now + timedelta(days=within_days)
+    return Q(revoked_at=None, expires_at__gt=now, expires_at__lte=last, is_test=False, credits__gt=0)
 
 
 def out_of_credits(now: datetime) -> Q:
@@ -199,14 +200,16 @@ class RunningOut:
     end: End
 
 
-def ending(now: datetime, *, within_days: int) -> list[RunningOut]:
-    """Usable tokens that run out of credits or expire within `within_days` days, soonest first, without those that are
-    out of credits. Two statements."""
+def ending(now: datetime, *, within_days: int, limit: int) -> tuple[list[RunningOut], int]:
+    """The first `limit` usable tokens with credits that run out of them or expire within `within_days` days, soonest
+    first, and how many there are. Three statements."""
     soon = {each.token.pk: each for each in running_out(now, within_days=within_days) if each.token.credits}
-    tokens = ApiToken.objects.filter(expiring(now, within_days)).exclude(out_of_credits(now))
-    for token in tokens.only("name", "credits", "customer", "expires_at", "is_test"):
+    tokens, last = ApiToken.objects.filter(expiring(now, within_days)), now + timedelta(days=within_days)
+    count = len(soon) + tokens.count() - sum(each.token.expires_at <= last for each in soon.values())
+    # Each of `soon` ends before it expires, so that the first `limit` of both are among the first `limit` of each.
+    for token in tokens.only("name", "credits", "customer", "expires_at").order_by("expires_at")[:limit]:
         soon.setdefault(token.pk, RunningOut(token, 0.0, End(token.expires_at, "expires")))
-    return sorted(soon.values(), key=lambda one: one.end)
+    return sorted(soon.values(), key=lambda one: one.end)[:limit], count
 
 
 def running_out(now: datetime, *, within_days: int) -> list[RunningOut]:

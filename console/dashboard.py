@@ -184,10 +184,9 @@ def running_out(request: HttpRequest) -> HttpResponse:
     require(request.user.has_perm(VIEW_TOKENS))
     context: dict[str, Any] = {"running_out": None}
     with suppress(OperationalError), statement_timeout(RUNNING_OUT_TIMEOUT_S):
-        found = request_statistics.ending(timezone.now(), within_days=SOON_DAYS)
-        shown = found[:MAX_RUNNING_OUT]
+        shown, count = request_statistics.ending(timezone.now(), within_days=SOON_DAYS, limit=MAX_RUNNING_OUT)
         prefetch_related_objects([each.token for each in shown], "customer")
-        context = {"running_out": shown, "more": len(found) - len(shown)}
+        context = {"running_out": shown, "more": count - len(shown)}
     return TemplateResponse(request, "admin/running_out.html", context)
 
 

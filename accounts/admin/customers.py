@@ -121,7 +121,7 @@ class UseFilter(ConditionFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Customer]) -> QuerySet[Customer]:
         found = super().queryset(request, queryset)
         if self.value() == "runs_out":
-            found = found.filter(pk__in=token_list.running_out().filter(is_test=False).values("customer"))
+            found = found.filter(pk__in=token_list.running_out().values("customer"))
         return found
 
 

@@ -106,10 +106,10 @@ class StateFilter(ConditionFilter):
 
 
 def running_out() -> QuerySet[ApiToken]:
-    """The tokens that run out of credits or expire within SOON_DAYS days, without those out of credits, at most
-    MAX_LISTED. Takes longer the more tokens are in use."""
-    soon = request_statistics.ending(timezone.now(), within_days=SOON_DAYS)
-    return ApiToken.objects.filter(pk__in=[one.token.pk for one in soon[:MAX_LISTED]])
+    """The tokens with credits that run out of them or expire within SOON_DAYS days, at most MAX_LISTED. Takes longer
+    the more tokens are in use."""
+    soon, _ = request_statistics.ending(timezone.now(), within_days=SOON_DAYS, limit=MAX_LISTED)
+    return ApiToken.objects.filter(pk__in=[one.token.pk for one in soon])
 
 
 class RunsOutFilter(ConditionFilter):
@@ -143,13 +143,14 @@ class TokenList(base.NewestRowsList):
     sorted_with = {("runs_out", "soon"): "runs_out", ("runs_out", "expiring"): "expires_at"}
 
     def sort_values(self, ids: list[int], names: Collection[str]) -> dict[str, dict[int, End]]:
-        now, columns = timezone.now(), ("pk", "credits", "created_at", "expires_at", "is_test")
+        now, columns = timezone.now(), ("pk", "credits", "created_at", "expires_at", "is_test", "charged")
         usable = self.queryset.filter(revoked_at=None, expires_at__gt=now).order_by()
-        in_use = request_statistics.with_charged(usable, now)
+        empty = usable.filter(request_statistics.out_of_credits(now))
+        in_use = request_statistics.with_charged(usable.filter(is_test=False, credits__gt=0), now)
         with db.statement_timeout(TIMEOUT_S):
-            unused = usable.values_list(*columns, named=True)
-            ends = {each.pk: request_statistics.runs_out(each, 0, now) for each in unused}
-            for each in in_use.values_list(*columns, "charged", named=True):
+            ends = {pk: End(at, "expires") for pk, at in usable.values_list("pk", "expires_at")}
+            ends |= dict.fromkeys(empty.values_list("pk", flat=True), End(now, "credits"))
+            for each in in_use.values_list(*columns, named=True):
                 ends[each.pk] = request_statistics.runs_out(each, each.charged, now)
         return {"runs_out": ends}
 

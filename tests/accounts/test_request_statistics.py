@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db.models.signals import post_init
 
 from accounts import request_statistics, tokens
 from accounts.models import ApiToken, SearchHour, TokenDay
@@ -169,6 +170,11 @@ def test_running_out_excludes_unusable_tokens() -> None:
     assert running_out() == []
 
 
+def ending(limit: int = 100) -> tuple[list[tuple[int, int, str]], int]:
+    found, count = request_statistics.ending(NOON, within_days=7, limit=limit)
+    return [(one.token.pk, (one.end.at - NOON).days, one.end.cause) for one in found], count
+
+
 def test_token_that_expires_first_does_not_run_out_of_credits() -> None:
     both, later, unused, test, empty = issued(10), issued(60), issued(5), issued(0), issued(0)
     for token, days in ((both, 2), (later, 3), (unused, 5), (test, 6), (empty, 4)):
@@ -177,15 +183,32 @@ def test_token_that_expires_first_does_not_run_out_of_credits() -> None:
     for token in (both, later):
         spent(token, 65)  # 10 a day
     assert running_out() == [(both.pk, NOON + timedelta(days=1))]
-    ending = request_statistics.ending(NOON, within_days=7)
-    assert [(one.token.pk, (one.end.at - NOON).days, one.end.cause) for one in ending] == [
-        (both.pk, 1, "credits"),
-        (later.pk, 3, "expires"),
-        (unused.pk, 5, "expires"),
-        (test.pk, 6, "expires"),
-    ]
+    expected = [(both.pk, 1, "credits"), (later.pk, 3, "expires"), (unused.pk, 5, "expires")]
+    assert ending() == (expected, 3)
     tokens.rotate(token=unused, grace=timedelta(hours=1))
-    assert unused.pk not in {one.token.pk for one in request_statistics.ending(NOON, within_days=7)}
+    assert ending() == (expected[:2], 2)
+
+
+def test_first_tokens_that_end_are_those_of_all() -> None:
+    for number in range(6):
+        spent(token := issued(10 * number + 5), 65)  # 10 a day
+        ApiToken.objects.filter(pk=token.pk).update(expires_at=NOON + timedelta(days=6.4 - 1.2 * number))
+    found, count = ending()
+    assert [cause for *_, cause in found] == ["expires", "credits", "credits", "expires", "credits", "expires"]
+    for limit in range(count + 1):
+        assert ending(limit) == (found[:limit], 6)
+
+
+def test_tokens_that_end_are_not_all_loaded() -> None:
+    for _ in range(9):
+        ApiToken.objects.filter(pk=issued(5).pk).update(expires_at=NOON + timedelta(days=5))
+    loaded: list[ApiToken] = []
+    post_init.connect(remember := lambda instance, **_: loaded.append(instance), sender=ApiToken)
+    try:
+        assert ending(2)[1] == 9
+    finally:
+        post_init.disconnect(remember, sender=ApiToken)
+    assert len(loaded) == 2
 
 
 @pytest.mark.parametrize("age_days", [0, 0.5, 1, 6.4, 6.5, 6.6, 8, 60])
