@@ -67,7 +67,8 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
             "last_month": CalendarPeriod.of(now).previous,
         }
     if can_view_tokens:
-        blocks["tokens"] = {"outstanding": _outstanding(now), "due": _due_tokens(now)}
+        blocks["tokens"] = {"outstanding": _outstanding(now)}
+        blocks["token_counts"] = _token_counts(now)
     can_view_alerts = request.user.has_perm("monitoring.view_incident")
     if can_view_alerts:
         blocks["alerts"] = _alerts(request)
@@ -80,13 +81,14 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_quiet(blocks: dict[str, Any]) -> bool:
-    """Whether nothing needs attention of what this operator may view."""
+    """Whether nothing needs attention of what this operator may view, besides the tokens that run out, which the page
+    loads by itself."""
     found = [blocks.get("pauses"), "health" in blocks and blocks["health"]["unhealthy"]]
     if "alerts" in blocks:
         found.append(blocks["alerts"]["rows"])
-    if "tokens" in blocks:
-        due = blocks["tokens"]["due"]
-        found.append(due is None or any(due.values()))
+    if "token_counts" in blocks:
+        counts = blocks["token_counts"]
+        found.append(counts is None or any(counts.values()))
     return not any(found)
 
 
@@ -167,8 +169,8 @@ def _outstanding(now: datetime) -> tuple[int, int] | None:
         return None
 
 
-def _due_tokens(now: datetime) -> dict[str, int] | None:
-    """How many need attention; None if the query timed out, as above. One statement."""
+def _token_counts(now: datetime) -> dict[str, int] | None:
+    """How many need attention, each counted once; None if the query timed out, as above. One statement."""
     try:
         return ApiToken.objects.aggregate(
             expiring=Count("pk", filter=request_statistics.expiring(now, SOON_DAYS)),

@@ -36,7 +36,7 @@ def never_audited() -> str:
     return f"The whole ledger was never checked: run {command_line(audit.TASK)} weekly."
 
 
-@check("Searches", "searches.degraded", "searches.failing", is_delayed=True, in_doctor=False)
+@check("Searches", "searches.degraded", "searches.failing", is_delayed=True, in_doctor=False, on_dashboard=True)
 def _searches(request: Request) -> Findings:
     this_hour = periods.hour(timezone.now())
     hours = request_statistics.by_step(this_hour - HOUR)
@@ -191,10 +191,11 @@ def _audits(request: Request) -> Findings:
         yield f"The whole ledger agreed at {periods.shown(at)}." if at else never_audited()
 
 
-@check("Maintenance", "task.overdue")
+@check("Maintenance", "task.overdue", on_dashboard=True)
 def _maintenance(request: Request) -> Findings:
+    runs = task_runs.all_runs()
     for name, limit in task_runs.OVERDUE.items():
-        at = task_runs.succeeded_at(name)
+        at = runs[name].succeeded_at if name in runs else None
         if task_runs.is_overdue(at, limit):
             yield Condition(
                 kind="task.overdue",

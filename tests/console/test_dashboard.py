@@ -24,15 +24,16 @@ from tests.console.dashboard_rows import (
     issue_long_ago,
     timing_out,
 )
-from tests.console_pages import figures, table
+from tests.console_pages import figures, table, words
 
 RUNNING_OUT_URL = f"{URL}running-out/"
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
 #: For a superuser: session, user, TOTP device; the last hour's requests, the incidents of sources, the sources' state
 #: (5); then search hours, sources with their pauses, credit days, unknown charges, sales (2), outstanding, tokens that
 #: need attention, open alerts, mutes and their last check; and for health the tables, the migrations, the schema, the
-#: sources' state again (5), the audits, the pauses, and on PostgreSQL replication and its log's settings.
-STATEMENTS = 3 + 7 + 22 + 2 * (connection.vendor == "postgresql")
+#: sources' state again (5), searches, the audits, maintenance (3), the pauses, and on PostgreSQL replication and its
+#: log's settings.
+STATEMENTS = 3 + 7 + 26 + 2 * (connection.vendor == "postgresql")
 
 
 @pytest.fixture
@@ -261,16 +262,25 @@ def test_expiring_token_runs_out_with_its_cause(admin_client: Client) -> None:
     assert rows == [[f"pbx (#{token.pk})", "500", "-", "2026-03-15 14:20 (expires)"]]
 
 
+def test_quiet_dashboard_does_not_deny_tokens_running_out(admin_client: Client) -> None:
+    issue_long_ago("pbx", 5, charged=100)
+    attention = words(admin_client.get(URL).text.partition(ATTENTION)[2].partition("Service health")[0])
+    assert "API tokens running out within 7 days Nothing else needs attention." in attention
+    assert "(credits)" in admin_client.get(RUNNING_OUT_URL).text
+
+
 def test_due_tokens_need_attention_without_alerts(admin_client: Client) -> None:
-    assert "Nothing needs attention." in admin_client.get(URL).text
-    for name, balance, days in (("a", 5, 6), ("b", 0, 6), ("c", 5, 8), ("d", 0, 90), ("gone", 0, -1)):
+    assert "Nothing else needs attention." in admin_client.get(URL).text
+    states = ("a", 5, 6), ("b", 0, 6), ("c", 5, 8), ("d", 0, 90), ("gone", 0, -1), ("test", 0, 6)
+    for name, balance, days in states:
         token = issue_long_ago(name, balance)
-        ApiToken.objects.filter(pk=token.pk).update(expires_at=NOW + timedelta(days=days))
+        expires_at = NOW + timedelta(days=days)
+        ApiToken.objects.filter(pk=token.pk).update(expires_at=expires_at, is_test=name == "test")
     tokens.revoke(token=issue_long_ago("revoked", 0))
     text = admin_client.get(URL).text
-    assert '?runs_out=expiring">2 API tokens expire within 7 days</a>' in text
+    assert '?runs_out=expiring">1 API token expires within 7 days</a>' in text
     assert '?runs_out=none">2 API tokens are out of credits</a>' in text
-    assert "Nothing needs attention" not in text
+    assert "needs attention." not in text
     ApiToken.objects.filter(name__in="bd").update(credits=1)
     ApiToken.objects.filter(name="b").update(expires_at=NOW + timedelta(days=9))
     text = admin_client.get(URL).text
@@ -286,7 +296,7 @@ def test_timed_out_token_query_keeps_the_rest_of_the_page(admin_client: Client) 
     shown = figures(response.text)
     assert (shown["Answered"], shown["Outstanding now"]) == ("3", "-")
     assert "Query timed out: too many API tokens to count" in response.text
-    assert "Nothing needs attention" not in response.text
+    assert "needs attention." not in response.text
 
 
 def test_timed_out_list_of_tokens_says_so(admin_client: Client) -> None:
@@ -300,7 +310,7 @@ def test_timed_out_list_of_tokens_says_so(admin_client: Client) -> None:
 
 
 SEARCHES, CREDITS, OUTSTANDING = "Searches since", "Issued and topped up", "Outstanding now"
-SOURCES, RUNNING_OUT, HEALTH = 'aria-label="Sources"', "Running out within 7 days", "Service health"
+SOURCES, RUNNING_OUT, HEALTH = 'aria-label="Sources"', "running out within 7 days", "Service health"
 ATTENTION = "Needs attention"
 
 

@@ -12,7 +12,7 @@ from monitoring.models import Incident, TaskRun
 from phonebook.imports import data_sets
 from phonebook.imports.numbering_plan import NUMBERING_PLAN
 from phonebook.models import AddressBook, Dataset
-from tests.console.dashboard_rows import NOW, URL
+from tests.console.dashboard_rows import NOW, URL, count_requests
 from tests.console_pages import table, words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
@@ -72,7 +72,7 @@ def test_dashboard_says_when_alerts_are_off_or_unchecked(admin_client: Client, s
     assert "Alerts are not checked: run ./run manage send_notices every minute." in admin_client.get(URL).text
 
 
-def test_alerts_that_nobody_checks_are_not_shown_as_true(admin_client: Client, settings: Any) -> None:
+def test_unchecked_alerts_are_not_shown_as_true(admin_client: Client, settings: Any) -> None:
     for kind, subject in (("source.failing", "twilio"), ("token.expiring", "7"), ("clock.wrong", "host-1")):
         Incident.objects.create(kind=kind, subject=subject, title=f"About {subject}", opened_at=NOW, **SEEN)
 
@@ -90,6 +90,16 @@ def test_alerts_that_nobody_checks_are_not_shown_as_true(admin_client: Client, s
     assert "Open alerts below may be out of date." in admin_client.get(ALERTS).text
 
 
+def test_failing_searches_need_attention_without_alerts(admin_client: Client) -> None:
+    count_requests("found_one", 50)
+    count_requests("failed", 50)
+    TaskRun.objects.create(name=task_runs.PRUNE, succeeded_at=NOW - timedelta(days=9))
+    attention = words(admin_client.get(URL).text.partition("Needs attention")[2].partition("<details")[0])
+    assert "Searches: unhealthy Searches fail. 50 of 100 searches were answered with 500." in attention
+    assert "Maintenance overdue: prune" in attention
+    assert "needs attention." not in attention
+
+
 def test_stale_data_needs_attention_without_alerts(admin_client: Client, settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B, settings.ADDRESS_BOOKS = "geography", "complaints", ["office"]
     Dataset.objects.create(name=NUMBERING_PLAN, version="1.0", rows=1)
@@ -100,4 +110,4 @@ def test_stale_data_needs_attention_without_alerts(admin_client: Client, setting
     for found in ("Numbering plan is not current", "Complaint data is stale: ftc", "not synchronized: office"):
         assert found in text
     assert "Balances and the ledger disagree" in text
-    assert "Nothing needs attention" not in text
+    assert "needs attention." not in text
