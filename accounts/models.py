@@ -54,12 +54,9 @@ class CustomerContact(models.Model):
             )
         ]
 
-    #: Among the contacts of a form, from 1.
-    position: int | None = None
-
     def __str__(self) -> str:
         """The history quotes it, and must not keep the address of a deleted one."""
-        return f"Contact {self.position or self.pk}"
+        return f"Contact #{self.pk}"
 
 
 class CustomerWebhook(models.Model):

@@ -11,10 +11,9 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.checks import ModelAdminChecks
-from django.contrib.admin.models import DELETION, LogEntry
+from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR, ChangeList
-from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import OperationalError, models, transaction
@@ -31,7 +30,7 @@ from unfold.dataclasses import UnfoldAction
 from unfold.decorators import action
 from unfold.enums import ActionVariant
 
-from core import edits, history, periods
+from core import edits, history
 from core.cells import page_url
 from core.field_errors import FieldError
 from core.forms import DecimalNumberField, TextField, WholeNumberField
@@ -43,9 +42,6 @@ MAX_LISTED = 10_000
 MAX_SEARCH = 200
 #: Rows in an action: Django's confirmation page has a field for each row, and accepts at most 1,000 fields.
 MAX_SELECTED = 900
-
-#: How often a change is saved that meets others at the same moment.
-MAX_ATTEMPTS = 3
 
 
 class RelatedPage(NamedTuple):
@@ -142,10 +138,6 @@ def submitted(request: HttpRequest) -> QueryDict | None:
     return request.POST if request.method == "POST" else None
 
 
-class ChangedMeanwhile(Exception):
-    """Another request has saved the object since this one has read it."""
-
-
 class ConsoleInline(TabularInline):
     """Rows of which a page changes only what was changed on it."""
 
@@ -164,6 +156,7 @@ class ConsoleAdmin(ModelAdmin):
     history_fields: tuple[str, ...] = ()
     #: Columns that a save of a change sets beside the fields that were changed.
     always_saved: tuple[str, ...] = ()
+    change_form_before_template = "admin/parts/opened_at.html"
     # unfold has entries of its own for each of these classes of fields.
     formfield_overrides: Any = {
         IntegerField: {"form_class": WholeNumberField},
@@ -198,34 +191,25 @@ class ConsoleAdmin(ModelAdmin):
         return edits.for_edits(form) if change else form
 
     def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any) -> Any:
-        if request.method == "POST" and object_id and self.get_object(request, unquote(object_id)) is None:
-            self.message_user(request, self._deletion(object_id), messages.ERROR)
-            return redirect(self.url_of(None))
-        for _ in range(MAX_ATTEMPTS):
-            try:
+        """Locks the row before the form reads it, so that of two submissions the second finds what the first saved."""
+        if request.method != "POST" or not object_id:
+            return super().changeform_view(request, object_id, *args, **kwargs)
+        require(self.has_change_permission(request))
+        with transaction.atomic():
+            obj = self.get_object(request, unquote(object_id))
+            if obj and self.model._base_manager.select_for_update(no_key=True).filter(pk=obj.pk)[:1]:
                 return super().changeform_view(request, object_id, *args, **kwargs)
-            except ChangedMeanwhile:
-                continue  # the form of the next attempt says what was changed
-        self.message_user(request, "Nothing was saved: others are saving the same. Try again.", messages.ERROR)
-        return redirect(request.path)
-
-    def _deletion(self, object_id: str) -> str:
-        entry = LogEntry.objects.filter(
-            content_type=ContentType.objects.get_for_model(self.model), object_id=unquote(object_id)
-        )
-        last = entry.filter(action_flag=DELETION).select_related("user").order_by("-pk").first()
-        by = f" by {last.user} at {periods.shown(last.action_time)}" if last else ""
-        return f"Nothing was saved: this {self.opts.verbose_name} was deleted{by}."
+        deleted, verb = self.model(pk=unquote(object_id)), f"deleted this {self.opts.verbose_name}"
+        change = edits.last_change_text(deleted, verb, request.POST, LogEntry.is_deletion)
+        self.message_user(request, f"Nothing was saved: {change}.", messages.ERROR)
+        return redirect(self.url_of(None))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save the changed fields only: saving all of them would undo what others have saved since."""
+        """Save the changed fields only: saving all of them would undo what services have saved since."""
         if not change:
             super().save_model(request, obj, form, change)
             return
         names = [name for name in form.changed_data if not self.opts.get_field(name).many_to_many]
-        was = {name: form.initial[name] for name in names}
-        if names and not self.model._base_manager.select_for_update(no_key=True).filter(pk=obj.pk, **was)[:1]:
-            raise ChangedMeanwhile
         obj.save(update_fields=[*names, *self.always_saved])
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:

@@ -1,11 +1,13 @@
 """Forms of saved objects that several people may edit at once: a page changes only what was changed on it."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django import forms
 from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
+from django.core.exceptions import ValidationError
 from django.db.models import Model
 from django.forms.boundfield import BoundField
 from django.http import QueryDict
@@ -13,8 +15,10 @@ from unfold.forms import PaginationInlineFormSet
 
 from core import periods
 
-#: What Django's History entries have of deleted rows.
-DELETED = '"deleted"'
+#: The hidden input with the time at which the page was opened (opened_at.html).
+OPENED_AT = "opened_at"
+#: How many of the newest History entries are searched for a change.
+MAX_ENTRIES = 100
 
 
 class EditForm(forms.BaseModelForm):
@@ -22,14 +26,14 @@ class EditForm(forms.BaseModelForm):
     page has not changed gets the value of the row. What the page and somebody else have changed to different values is
     an error, whose page has the new value in the hidden input: the next submission replaces it.
 
-    `history_of`: the object whose History has the changes, unless it is that of the form.
+    `parent`: the object whose History has the changes, unless it is that of the form.
     """
 
     data: QueryDict
 
-    def __init__(self, *args: Any, history_of: Model | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, parent: Model | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.history_of = history_of or self.instance
+        self.parent = parent
         #: Names of the fields that were changed on the page, and of those that others changed since: kept, or replaced
         #: by this submission if that is confirmed.
         self.changed_here: list[str] = []
@@ -72,17 +76,23 @@ class EditForm(forms.BaseModelForm):
     def clean(self) -> Any:
         data = super().clean()
         for name, text in self.conflicts.items():
-            done = self._done(name, f'changed this to "{text}"' if text else "cleared this")
-            self.add_error(name, f"{done}, after you opened this page. Save again to replace it.")
+            change = self._change_text(name, f'changed this to "{text}"' if text else "cleared this")
+            self.add_error(name, f"{change}, after you opened this page. Save again to replace it.")
         return data
 
     def notes(self) -> list[str]:
         """About changes that were kept. Without values, which messages must not store."""
-        changes = (self._done(name, f'changed "{self[name].label}"') for name in self.kept)
+        changes = (self._change_text(name, f'changed "{self[name].label}"') for name in self.kept)
         return [f"{change}, after you opened the page. That was kept." for change in changes]
 
-    def _done(self, name: str, verb: str) -> str:
-        return done(self.history_of, f'"{self[name].label}', verb)
+    def _change_text(self, name: str, verb: str) -> str:
+        label, row = str(self[name].label), str(self.instance) if self.parent else ""
+
+        def has_changed(entry: LogEntry) -> bool:
+            fields = [text for part in _parts(entry, "changed", row) for text in part.get("fields", ())]
+            return any(text == label or text.startswith(f"{label} from ") for text in fields)
+
+        return last_change_text(self.parent or self.instance, verb, self.data, has_changed)
 
 
 class EditFormSet(PaginationInlineFormSet):
@@ -93,12 +103,15 @@ class EditFormSet(PaginationInlineFormSet):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.first_restored = self.deleted = 0
+        self.first_restored = 0
+        #: The names that the rows had in the History: those deleted by others, and of these the ones to add again.
+        self.deleted: list[str] = []
+        self.restored: list[str] = []
         if self.is_bound and self.management_form.is_valid():
             self._leave_out_deleted()
 
     def get_form_kwargs(self, index: int | None) -> dict[str, Any]:
-        return {**super().get_form_kwargs(index), "history_of": self.instance}
+        return {**super().get_form_kwargs(index), "parent": self.instance}
 
     def _leave_out_deleted(self) -> None:
         count, total = self.initial_form_count(), self.total_form_count()
@@ -119,8 +132,10 @@ class EditFormSet(PaginationInlineFormSet):
                         data.setlist(f"{prefix}{place}-{name[len(f'{prefix}{n}-') :]}", self.data.getlist(name))
         data[f"{self.prefix}-INITIAL_FORMS"] = str(count - len(gone))
         data[f"{self.prefix}-TOTAL_FORMS"] = str(len(order))
+        names = {n: str(self.model(pk=self.data.get(f"{self.prefix}-{n}-{key}"))) for n in gone}
         self.data, self.first_restored = data, len(order) - len(restored)
-        self.deleted = len(gone) - len(restored)
+        self.restored = [names.pop(n) for n in restored]
+        self.deleted = [*names.values()]
         del self.management_form
 
     def _is_changed(self, n: int) -> bool:
@@ -131,23 +146,59 @@ class EditFormSet(PaginationInlineFormSet):
 
     def clean(self) -> None:
         super().clean()
-        for form in self.forms[self.first_restored :]:
+        for form, row in zip(self.forms[self.first_restored :], self.restored, strict=False):
             text = "after you opened this page. Save again to add it as a new one, or remove it."
-            form.add_error(None, f"{done(self.instance, DELETED, 'deleted this')}, {text}")
+            form.add_error(None, f"{self._deletion_text(row, 'deleted this')}, {text}")
 
     def notes(self) -> list[str]:
         found = [note for form in self.forms for note in form.notes()]
         verb = f"deleted a {self.model._meta.verbose_name}"
-        return [*found, *[f"{done(self.instance, DELETED, verb)}, after you opened the page."] * bool(self.deleted)]
+        deletions = dict.fromkeys(self._deletion_text(row, verb) for row in self.deleted)
+        return [*found, *[f"{deletion}, after you opened the page." for deletion in deletions]]
+
+    def _deletion_text(self, row: str, verb: str) -> str:
+        return last_change_text(self.instance, verb, self.data, lambda entry: bool(_parts(entry, "deleted", row)))
+
+    def save_existing(self, form: Any, obj: Model, commit: bool = True) -> Any:
+        """Save the changed fields only."""
+        obj.save(update_fields=form.changed_data)
+        return obj
+
+    def delete_existing(self, obj: Model, commit: bool = True) -> None:
+        """Keeps the id, by which the History names the row."""
+        pk = obj.pk
+        super().delete_existing(obj, commit)
+        obj.pk = pk
 
 
-def done(obj: Model, text: str, verb: str) -> str:
-    """Who did what to `obj`, and when, by its newest History entry that has `text`: `alice changed this at TIME`."""
+def last_change_text(obj: Model, verb: str, data: Mapping[str, Any], has_change: Callable[[LogEntry], bool]) -> str:
+    """Who did what to `obj`, and when: `alice changed this at TIME`.
+
+    By the newest History entry that `has_change`, made after the page was opened whose form has this `data`; `Somebody`
+    without one, as after a command.
+    """
+    if batch := getattr(obj, "import_batch", None):  # the last to write the row: a save here clears it
+        return f"Import {batch} {verb}"
+    try:
+        opened_at = forms.DateTimeField().clean(data.get(OPENED_AT))
+    except ValidationError:  # a page of an earlier version
+        return f"Somebody {verb}"
     entries = LogEntry.objects.filter(
-        content_type=ContentType.objects.get_for_model(obj), object_id=obj.pk, change_message__contains=text
+        content_type=ContentType.objects.get_for_model(obj), object_id=obj.pk, action_time__gte=opened_at
     )
-    entry = entries.select_related("user").order_by("-pk").first()
+    newest = entries.select_related("user").order_by("-pk")[:MAX_ENTRIES]
+    entry = next(filter(has_change, newest), None)
     return f"{entry.user} {verb} at {periods.shown(entry.action_time)}" if entry else f"Somebody {verb}"
+
+
+def _parts(entry: LogEntry, action: str, row: str) -> list[dict[str, Any]]:
+    """What the entry says was `changed` or `deleted`, of this row; "" for the object itself."""
+    try:
+        parts = json.loads(entry.change_message)
+    except ValueError:  # text
+        return []
+    found = [part[action] for part in parts if action in part] if isinstance(parts, list) else []
+    return [each for each in found if each.get("object", "") == row]
 
 
 def _values(bound: BoundField) -> list[str]:

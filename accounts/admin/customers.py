@@ -72,9 +72,9 @@ class ContactForm(forms.ModelForm):
 
 class ContactFormSet(EditFormSet):
     def add_fields(self, form: Any, index: int | None) -> None:
-        """`index`: None for the form of one that is added by the page's script."""
         super().add_fields(form, index)
-        form.instance.position = None if index is None else index + 1
+        if index is not None:  # of a form that the page's script adds
+            form.instance.get_inline_title = f"Contact {index + 1}"
 
 
 class ContactInline(ConsoleInline):

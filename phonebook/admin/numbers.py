@@ -123,13 +123,14 @@ class ImportedAdmin(NumberAdmin):
         super().save_model(request, obj, form, change)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        cache_versions.bump([obj.number])
         super().delete_model(request, obj)
+        cache_versions.bump([obj.number])  # after the row is locked, as in a save
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet) -> None:
         with transaction.atomic():
-            cache_versions.bump(queryset.values_list("number", flat=True))
+            numbers = list(queryset.values_list("number", flat=True))
             super().delete_queryset(request, queryset)
+            cache_versions.bump(numbers)
 
 
 class DatedNumberAdmin(NumberAdmin):

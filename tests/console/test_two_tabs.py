@@ -4,16 +4,20 @@ Cases from public reports: Django's ticket 32867 and django-reversion's issue 79
 22502 (a hidden initial value that always differs).
 """
 
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
+from django.db import connections
 from django.db.models import Model
 from django.test import Client
 
-from accounts.admin.customers import CustomerForm
+from accounts.admin.customers import ContactForm
 from accounts.models import ApiToken, Customer, CustomerContact
+from console.admin.users import RoleAdmin
+from core import history
 from phonebook.models import Contact, NumberRule
 from tests.console.console_rows import one_of_each
 from tests.console.role_table import address, logged_in
@@ -34,10 +38,12 @@ def boss() -> Client:
 
 @pytest.fixture
 def alice() -> Client:
-    user = User.objects.create_superuser("alice")
-    client = Client()
-    client.force_login(user)
-    return client
+    return logged_in("superuser", username="alice")
+
+
+@pytest.fixture
+def bob() -> Client:
+    return logged_in("superuser", username="bob")
 
 
 def edit(row: Model) -> str:
@@ -156,21 +162,56 @@ def test_edit_of_a_number_keeps_what_a_save_sets(rows: dict[str, Any], boss: Cli
     assert contact.updated_at.isoformat() > "2026-02"
 
 
-def test_change_between_reading_and_saving_is_not_lost(
-    rows: dict[str, Any], boss: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    customer, attempts = rows["accounts.customer"], list[str]()
+@pytest.mark.django_db(transaction=True)
+def test_permission_granted_during_a_save_is_kept(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    role = Group.objects.create(name="day shift")
+    first, second = Permission.objects.filter(codename__in=("view_apitoken", "view_customer")).order_by("codename")
+    stale = boss.get(edit(role))
+    save_model, others = RoleAdmin.save_model, list[Future[Any]]()
+
+    def grant() -> None:
+        try:
+            logged_in("superuser", username="other").post(edit(role), submitted(stale, permissions=[second.pk]))
+        finally:
+            connections.close_all()
+
+    def save_later(*args: Any) -> None:
+        if not others:  # the other request ends before this one, unless it waits for it
+            others.append(pool.submit(grant))
+            wait(others, timeout=2)
+        save_model(*args)
+
+    monkeypatch.setattr(RoleAdmin, "save_model", save_later)
+    with ThreadPoolExecutor(1) as pool:
+        save(boss, role, stale, permissions=[first.pk])
+        others[0].result()
+    assert set(role.permissions.all()) == {first, second}
+
+
+def test_old_change_of_a_user_is_not_the_one_named(rows: dict[str, Any], boss: Client, alice: Client) -> None:
+    customer = rows["accounts.customer"]
+    save(alice, customer, alice.get(edit(customer)), name="Shop")
     stale = boss.get(edit(customer))
+    Customer.objects.update(name="Shop Ltd")  # by a command
+    assert 'Somebody changed this to "Shop Ltd", after' in words(save(boss, customer, stale, name="Store").text)
 
-    def clean_name(form: CustomerForm) -> str:
-        if not attempts:  # another request saves; it is rolled back with this one, which shares its transaction
-            Customer.objects.update(name="Shop Ltd")
-        attempts.append(form.initial["name"])
-        return str(form.cleaned_data["name"])
 
-    monkeypatch.setattr(CustomerForm, "clean_name", clean_name)
-    save(boss, customer, stale, name="Store Ltd")
-    assert attempts == ["Example Ltd", "Example Ltd"]
+def test_change_by_an_import_names_no_user(rows: dict[str, Any], boss: Client, alice: Client) -> None:
+    contact = rows["phonebook.contact"]
+    stale = boss.get(edit(contact))
+    save(alice, contact, alice.get(edit(contact)), name="Bakery")
+    Contact.objects.update(name="Baker", import_batch=3)
+    assert 'Import 3 changed this to "Baker", after' in words(save(boss, contact, stale, name="Miller").text)
+
+
+def test_text_in_the_history_is_no_change(rows: dict[str, Any], boss: Client, alice: Client) -> None:
+    customer = rows["accounts.customer"]
+    stale = boss.get(edit(customer))
+    save(alice, customer, alice.get(edit(customer)), name="Shop")
+    user = User.objects.create(username="bob")
+    for message in ('"Name', '["Name"]', "[1"):
+        history.record(action=history.Action.CHANGE, message=message, target=customer, user=user)
+    assert 'alice changed this to "Shop" at' in words(save(boss, customer, stale, name="Store").text)
 
 
 def test_password_is_in_no_hidden_input(rows: dict[str, Any], boss: Client) -> None:
@@ -186,7 +227,13 @@ def test_deleted_object_says_who_deleted_it(rows: dict[str, Any], boss: Client, 
     rule = rows["phonebook.numberrule"]
     stale = boss.get(edit(rule))
     alice.post(address("phonebook.numberrule", "delete", str(rule.pk)), {"post": "yes"})
-    assert "Nothing was saved: this rule was deleted by alice at" in words(save(boss, rule, stale, note="x").text)
+    assert "Nothing was saved: alice deleted this rule at" in words(save(boss, rule, stale, note="x").text)
+
+
+def test_deletion_is_told_to_those_who_may_edit_alone(rows: dict[str, Any], boss: Client) -> None:
+    rule = rows["phonebook.numberrule"]
+    boss.post(address("phonebook.numberrule", "delete", str(rule.pk)), {"post": "yes"})
+    assert logged_in("staff").post(edit(rule), {"note": "x"}).status_code == 403
 
 
 # --- Rows of a customer ----------------------------------------------------------------------------------------------
@@ -239,3 +286,30 @@ def test_edit_of_a_deleted_contact_is_not_lost(shop: Customer, boss: Client, ali
     assert names() == ["Ben", "Cid"]
     save(boss, shop, response)
     assert names() == ["Ben", "Cid", "Amy"]
+
+
+def test_change_of_the_customer_is_none_of_a_contact(shop: Customer, boss: Client, alice: Client, bob: Client) -> None:
+    stale = boss.get(edit(shop))
+    save(alice, shop, alice.get(edit(shop)), **{"contacts-1-name": "Bea"})
+    save(bob, shop, bob.get(edit(shop)), **{"name": "Shop Ltd", "contacts-0-name": "Amy"})
+    assert 'alice changed this to "Bea" at' in words(save(boss, shop, stale, **{"contacts-1-name": "Bob"}).text)
+
+
+def test_deletion_of_another_contact_is_not_named(shop: Customer, boss: Client, alice: Client, bob: Client) -> None:
+    stale = boss.get(edit(shop))
+    save(alice, shop, alice.get(edit(shop)), **{"contacts-0-DELETE": "on"})
+    save(bob, shop, bob.get(edit(shop)), **{"contacts-0-DELETE": "on"})
+    assert "alice deleted this at" in words(save(boss, shop, stale, **{"contacts-0-name": "Amy"}).text)
+    assert names() == ["Cid"]
+
+
+def test_save_of_a_contact_sets_changed_columns_alone(
+    shop: Customer, boss: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def clean(form: ContactForm) -> None:
+        CustomerContact.objects.update(low_balance=False)
+
+    monkeypatch.setattr(ContactForm, "clean", clean)
+    save(boss, shop, boss.get(edit(shop)), **{"contacts-0-name": "Amy"})
+    contact = shop.contacts.earliest("pk")
+    assert (contact.name, contact.low_balance) == ("Amy", False)

@@ -6,7 +6,7 @@
   const FORMS = 'form[data-keep], #content-main > form[method="post"][id$="_form"]';
   const SECRET = '[type="password"], [autocomplete="one-time-code"]';
   // Hidden inputs are the page's own, but for these: what the page has shown, its rows, and what was chosen on it.
-  const HIDDEN = /^initial-|-id$|-TOTAL_FORMS$|^tokens$/;
+  const HIDDEN = /^initial-|^opened_at$|-id$|-TOTAL_FORMS$|^tokens$/;
   const user = () => document.getElementById("console-find")?.dataset.user;
   const isKept = (field) =>
     field.name && !field.matches('[data-not-kept], [type="file"], button, [type="submit"]') && !/eyJ/.test(field.value) &&
