@@ -71,12 +71,16 @@ document.addEventListener("alpine:init", () => {
 // The focus is where `autofocus` says, on which Chromium gives up in a page that is shown only when Alpine has started. After
 // an error that is the first field that has one; without one it is the summary. On load, because Django's scripts focus
 // the first field before.
+const showError = (element, block = "center") => {
+  element?.focus({ preventScroll: true });
+  element?.scrollIntoView({ block });
+};
 addEventListener("load", () => {
   const summary = document.querySelector(".errornote");
   const field = document.querySelector(summary ? "[autofocus][aria-invalid]" : "[autofocus]");
   if (!summary && document.activeElement !== document.body) return;
   const element = field ?? summary;
   if (element === summary) summary?.setAttribute("tabindex", "-1");
-  element?.focus({ preventScroll: Boolean(summary) });
-  if (summary) element.scrollIntoView({ block: field ? "center" : "nearest" });
+  if (summary) showError(element, field ? "center" : "nearest");
+  else element?.focus();
 });

@@ -42,8 +42,7 @@ const prepare = (form) => {
       field.setAttribute("aria-invalid", "true");
       field.setAttribute("aria-describedby", `${field.id}_helptext ${text.id}`);
     }
-    wrong[0]?.focus();
-    wrong[0]?.scrollIntoView({ block: "center" });
+    showError(wrong[0]); // accessible.js
   };
   const fail = (problem) => {
     const fields = typeof problem.cause === "object" ? problem.cause : {};
