@@ -22,6 +22,7 @@ from core.field_errors import FieldError
 MAX_AMOUNT = 10**9
 MAX_BALANCE = 10**15
 MAX_PRICE = 10**9
+_OUT_OF_RANGE = f"The balance must stay between 0 and {MAX_BALANCE}."
 _PRICE_STEP = Decimal("0.0001")
 #: An entry that equals one of this time may be the same one, entered again.
 REPEAT_WINDOW = timedelta(minutes=10)
@@ -107,11 +108,10 @@ def change_balance(
             tokens = tokens.filter(is_test=False)
         in_range = tokens.filter(credits__gte=-amount, credits__lte=MAX_BALANCE - amount)
         if not in_range.update(credits=F("credits") + amount):
-            if amount and ApiToken.objects.filter(pk=token.pk, is_test=True).exists():
-                raise ChangeRefused("A test token has no credits: its searches are never charged.")
+            check_not_test(amount, is_test=ApiToken.objects.filter(pk=token.pk, is_test=True).exists())
             if not tokens.exists():
                 raise ChangeRefused("This token is revoked, so nobody could spend the credits. Issue a new token.")
-            raise ChangeRefused(f"The balance must stay between 0 and {MAX_BALANCE}.", "amount")
+            raise ChangeRefused(_OUT_OF_RANGE, "amount")
         entry = CreditEntry.objects.create(
             token_id=token.pk,
             amount=amount,
@@ -149,9 +149,61 @@ def _with_this_reason(amount: int, verb: str) -> str:
     return f"{credits_text(abs(amount))} with this reason {'was' if abs(amount) == 1 else 'were'} {verb}"
 
 
+# --- Rules that change nothing, which the console's forms call too --------------------------------------------------
+
+
 def _check_amount(amount: int) -> None:
     if abs(amount) > MAX_AMOUNT:
         raise ChangeRefused(f"Enter at most {MAX_AMOUNT:,} credits.", "amount")
+
+
+def check_change(amount: int, kind: CreditEntry.Kind) -> None:
+    """Of a top-up or an adjustment."""
+    is_top_up = kind == CreditEntry.Kind.TOP_UP
+    if amount < 1 and (is_top_up or amount == 0):
+        text = "A top-up is 1 credit or more." if is_top_up else "An adjustment of 0 changes nothing."
+        raise ChangeRefused(text, "amount")
+
+
+def check_not_test(amount: int, is_test: bool) -> None:
+    if amount and is_test:
+        raise ChangeRefused("A test token has no credits: its searches are never charged.")
+
+
+def check_balance(amount: int, balance: int) -> None:
+    if not 0 <= balance + amount <= MAX_BALANCE:
+        raise ChangeRefused(_OUT_OF_RANGE, "amount")
+
+
+def check_price(amount: int, price: Decimal | None) -> None:
+    """At most 4 decimals, and the sign of `amount` or 0."""
+    if price is None:
+        return
+    if not price.is_finite() or abs(price) >= MAX_PRICE:
+        raise ChangeRefused(f"A price is a number below {MAX_PRICE:,}.", "price")
+    if price * amount < 0 or (amount == 0 and price):
+        text = "Enter a positive price for added credits, a negative one for removed credits, or 0."
+        raise ChangeRefused(text, "price")
+    if price != price.quantize(_PRICE_STEP):  # rounded to 0, the credits would count as free
+        raise ChangeRefused("A price has at most 4 decimals.", "price")
+
+
+def check_left(amount: int, source: ApiToken) -> None:
+    """Of a transfer from `source`."""
+    if not source.is_test and source.credits < amount:
+        raise ChangeRefused(f"{source} has only {source.credits:,} credits.", "amount")
+
+
+def check_allowance(amount: int, user: AbstractBaseUser, repeated: QuerySet[CreditEntry] | None = None) -> None:
+    """As require_allowance, without the lock."""
+    left = allowance_left(user)
+    if amount > left and not (repeated is not None and repeated.exists()):
+        limit = settings.SUPPORT_CREDITS_PER_DAY
+        text = f"Only {left:,} of your {limit:,} credits in 24 hours are left"
+        raise AllowanceExceeded(f"{text}: enter a smaller amount, or ask an operator.", "amount")
+
+
+# --- Changes of a balance -------------------------------------------------------------------------------------------
 
 
 def change_once(
@@ -174,15 +226,14 @@ def change_once(
     reason or reference. Adjustments and refunds of a revoked token are allowed, because they
     correct its ledger.
     """
-    is_top_up = kind == CreditEntry.Kind.TOP_UP
-    if amount < 1 and (is_top_up or amount == 0):
-        text = "A top-up is 1 credit or more." if is_top_up else "An adjustment of 0 changes nothing."
-        raise ChangeRefused(text, "amount")
+    check_change(amount, kind)
     reason, reference = _clean_reason(reason), reference.strip()
     if len(reference) > 100:
         raise FieldError("A reference has at most 100 characters.", "reference")
     given = price is not None
-    price = sale_price(amount, price) if is_top_up else _clean_price(amount, price)
+    if kind == CreditEntry.Kind.TOP_UP:
+        price = sale_price(amount, price)
+    check_price(amount, price)
     with transaction.atomic():
         # Locked, so that the second of two concurrent calls with one reference sees the first one's entry.
         ApiToken.objects.select_for_update().get(pk=token.pk)
@@ -210,20 +261,7 @@ def sale_price(amount: int, price: Decimal | None) -> Decimal | None:
     _check_amount(amount)
     if price is None and settings.CREDIT_PRICE is not None:
         price = (amount * settings.CREDIT_PRICE).quantize(_PRICE_STEP)
-    return _clean_price(amount, price)
-
-
-def _clean_price(amount: int, price: Decimal | None) -> Decimal | None:
-    """`price`, checked: at most 4 decimals, and the sign of `amount` or 0."""
-    if price is None:
-        return None
-    if not price.is_finite() or abs(price) >= MAX_PRICE:
-        raise ChangeRefused(f"A price is a number below {MAX_PRICE:,}.", "price")
-    if price * amount < 0 or (amount == 0 and price):
-        text = "Enter a positive price for added credits, a negative one for removed credits, or 0."
-        raise ChangeRefused(text, "price")
-    if price != price.quantize(_PRICE_STEP):  # rounded to 0, the credits would count as free
-        raise ChangeRefused("A price has at most 4 decimals.", "price")
+    check_price(amount, price)
     return price
 
 
@@ -296,8 +334,7 @@ def transfer(
         if not may_repeat:
             given = CreditEntry.objects.filter(token=target, other_token=source, amount=amount, reason=reason)
             require_unrepeated(given, _with_this_reason(amount, f"moved to {target}"))
-        if not source.is_test and source.credits < amount:
-            raise ChangeRefused(f"{source} has only {source.credits:,} credits.", "amount")
+        check_left(amount, source)
         change = partial(
             change_balance, kind=CreditEntry.Kind.TRANSFER, actor=actor, reason=reason, reference=reference
         )
@@ -336,11 +373,7 @@ def require_allowance(*, user: AbstractBaseUser, amount: int, repeated: QuerySet
     the user, would otherwise wait for this one, and this one for the token.
     """
     get_user_model()._default_manager.select_for_update(no_key=True).get(pk=user.pk)
-    left = allowance_left(user)
-    if amount > left and not (repeated is not None and repeated.exists()):
-        limit = settings.SUPPORT_CREDITS_PER_DAY
-        text = f"Only {left:,} of your {limit:,} credits in 24 hours are left"
-        raise AllowanceExceeded(f"{text}: enter a smaller amount, or ask an operator.", "amount")
+    check_allowance(amount, user, repeated)
 
 
 def allowance_left(user: AbstractBaseUser) -> int:

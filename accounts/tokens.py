@@ -143,8 +143,7 @@ def issue(
         raise FieldError(f"The low-balance threshold is 0 to {credits.MAX_BALANCE} credits.", "low_balance_at")
     if rate_limit is not None and not 1 <= rate_limit <= MAX_RATE_LIMIT:
         raise FieldError(f"A rate limit is 1 to {MAX_RATE_LIMIT:,} requests.", "rate_limit")
-    if is_test and (contact or price or low_balance_at is not None):
-        raise FieldError("A test token has no balance: omit price, contact and low-balance threshold.", "is_test")
+    check_test_token(is_test=is_test, contact=contact, price=price, low_balance_at=low_balance_at)
     price = credits.sale_price(initial_credits, price) if initial_credits > 0 or price else None
     token = ApiToken(
         name=name,
@@ -180,6 +179,11 @@ def issue(
             raise
         raise AlreadyIssued(entry.token_id) from error
     return Issued(token, api_key)
+
+
+def check_test_token(*, is_test: bool, contact: str, price: Decimal | None, low_balance_at: int | None) -> None:
+    if is_test and (contact or price or low_balance_at is not None):
+        raise FieldError("A test token has no balance: omit price, contact and low-balance threshold.", "is_test")
 
 
 def _require_unrepeated(token: ApiToken, initial_credits: int, reference: str) -> None:

@@ -1,7 +1,7 @@
 """Form fields of the console."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.conf import settings
@@ -11,6 +11,7 @@ from django.utils.text import format_lazy
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from core import amounts, numbers
+from core.field_errors import FieldError
 from core.text import MAX_FIELD
 
 
@@ -89,6 +90,23 @@ class DecimalNumberField(_NumberField, forms.DecimalField):
     parse = staticmethod(amounts.typed_decimal_number)
     inputmode = "decimal"
     default_error_messages = {"invalid": "Enter a number, such as 1250 or 12.50."}
+
+
+class CheckedForm(forms.Form):
+    """Shows what a service would refuse at the fields, with the other errors. `fields_of_arguments`: the field of each
+    argument of services that has another name."""
+
+    fields_of_arguments: ClassVar[dict[str, str]] = {}
+
+    def check(self, rule: Callable[..., object], *arguments: str, **others: Any) -> None:
+        """Call a service's `rule`, with the values of fields and `others`, unless one of these fields is invalid."""
+        fields = {name: self.fields_of_arguments.get(name, name) for name in arguments}
+        if not {*fields.values()} <= self.cleaned_data.keys():
+            return
+        try:
+            rule(**{name: self.cleaned_data[field] for name, field in fields.items()}, **others)
+        except FieldError as error:
+            self.add_error(fields.get(error.field), str(error))
 
 
 class ConfirmationField(forms.BooleanField):

@@ -80,17 +80,22 @@ def token_text_problem(text: str) -> str:
     return _BEGIN_ALIKE if text.startswith(JWT_PREFIX) and not found else ""
 
 
+def limited_user(request: HttpRequest) -> User | None:
+    """The operator, if their credits are limited."""
+    return None if request.user.has_perm("accounts.give_any_credits") else cast(User, request.user)
+
+
 def require_allowance(request: HttpRequest, amount: int, repeated: QuerySet[CreditEntry] | None = None) -> None:
     """credits.require_allowance, for an operator whose credits are limited."""
-    if amount > 0 and not request.user.has_perm("accounts.give_any_credits"):
-        credits.require_allowance(user=cast(User, request.user), amount=amount, repeated=repeated)
+    if amount > 0 and (user := limited_user(request)):
+        credits.require_allowance(user=user, amount=amount, repeated=repeated)
 
 
 def allowance(request: HttpRequest) -> str:
     """How many credits an operator may give whose credits are limited; empty for others."""
-    if request.user.has_perm("accounts.give_any_credits"):
+    if not (user := limited_user(request)):
         return ""
-    left, limit = credits.allowance_left(cast(User, request.user)), settings.SUPPORT_CREDITS_PER_DAY
+    left, limit = credits.allowance_left(user), settings.SUPPORT_CREDITS_PER_DAY
     return f"You can give {left:,} more credits now: your limit is {limit:,} in 24 hours."
 
 

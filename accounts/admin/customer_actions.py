@@ -12,7 +12,7 @@ from unfold.enums import ActionVariant
 
 from accounts import credits, customer_links, customer_webhooks
 from accounts.admin import token_list
-from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance
+from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance, limited_user
 from accounts.admin.token_forms import CustomerTopUpForm
 from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, record
 from accounts.models import CreditEntry, Customer
@@ -64,7 +64,8 @@ class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
 
     def action_context(self, request: HttpRequest, url_path: str, obj: Customer) -> dict[str, Any]:
         if url_path == "top-up":
-            return {"form_options": {"targets": token_list.usable(obj)}, "explanation": allowance(request)}
+            options = {"targets": token_list.usable(obj), "limited_user": limited_user(request)}
+            return {"form_options": options, "explanation": allowance(request)}
         if url_path == "webhook" and (label := customer_webhooks.label(obj)):
             return {"explanation": f"Current URL: {label}. Leave the URL empty to keep it and only replace the secret."}
         if url_path == "remove-webhook":

@@ -17,7 +17,7 @@ from django.utils.html import format_html
 
 from accounts import credits
 from accounts.admin import ledger_export
-from accounts.admin.base import require_allowance
+from accounts.admin.base import limited_user, require_allowance
 from accounts.admin.ledger_queries import CompareNumberForm, LedgerForm, RefundForm
 from accounts.admin.token_rows import TokenListAdmin
 from accounts.models import CreditEntry
@@ -202,14 +202,16 @@ class CreditEntryAdmin(TokenListAdmin):
     def action_context(self, request: HttpRequest, url_path: str, obj: CreditEntry) -> dict[str, Any]:
         if url_path != "refund":
             return {}
+        context: dict[str, Any] = {"form_options": {"entry": obj, "limited_user": limited_user(request)}}
         if refund := _refund_of(obj):
-            return {"instead": {"text": f"{refunded(refund)}.", "url": self.url_of(refund), "label": "Open the refund"}}
+            instead = {"text": f"{refunded(refund)}.", "url": self.url_of(refund), "label": "Open the refund"}
+            return {**context, "instead": instead}
         balance = obj.token.credits - obj.amount
         effect = f"Adds {-obj.amount} credit to {obj.token}, whose balance is then {balance:,}."
         related = RELATED_PAGES[CreditEntry]
         logged = related.details([obj]).get(obj.pk, "") if request.user.has_perm(related.permission) else ""
         about = format_html("Search at {} UTC. {}", f"{obj.created_at:%Y-%m-%d %H:%M:%S}", logged)
-        return {"about": about, "explanation": f"{effect} A refund cannot be undone."}
+        return {**context, "about": about, "explanation": f"{effect} A refund cannot be undone."}
 
     @form_action("Refund this search", "view", REFUND, form=RefundForm)
     def refund(self, request: HttpRequest, obj: CreditEntry, data: dict[str, Any]) -> str:

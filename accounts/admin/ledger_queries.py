@@ -8,7 +8,7 @@ from django import forms
 from django.db.models import Q
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from accounts.admin.token_forms import AgainForm, repeat_field
+from accounts.admin.token_forms import AgainForm
 from accounts.admin.token_rows import TokenListForm, customer_filter, token_filter
 from accounts.models import CreditEntry
 from core.forms import SearchedNumberField, TextField
@@ -56,10 +56,19 @@ class LedgerForm(TokenListForm):
 
 
 class RefundForm(AgainForm):
-    may_repeat = repeat_field("Refund this search too")
+    """`entry`: the search."""
+
+    again_label = "Refund this search too"
     reason = TextField(
         max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Shown in the ledger, with your name."
     )
+
+    def __init__(self, *args: Any, entry: CreditEntry, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.entry = entry
+
+    def clean(self) -> None:
+        self.check_allowance(CreditEntry.objects.filter(refunds=self.entry), amount=-self.entry.amount)
 
 
 class CompareNumberForm(forms.Form):

@@ -1,6 +1,6 @@
 """The forms of tokens and of the actions on them.
 
-They check types and presence; accounts.tokens and accounts.credits the rules.
+They check types and presence, and call the rules of accounts.tokens and accounts.credits.
 """
 
 from functools import partial
@@ -9,17 +9,18 @@ from uuid import uuid4
 
 from django import forms
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.utils.functional import lazy
 from unfold import widgets
 
-from accounts import customers, tokens
+from accounts import credits, customers, tokens
 from accounts.admin.suggest_fields import CustomerField
 from accounts.credits import MAX_AMOUNT, MAX_PRICE, credits_text
-from accounts.models import MAX_RATE_LIMIT, ApiToken, Customer
-from core.forms import ConfirmationField, DecimalNumberField, TextField, WholeNumberField
+from accounts.models import MAX_RATE_LIMIT, ApiToken, CreditEntry, Customer
+from core.forms import CheckedForm, ConfirmationField, DecimalNumberField, TextField, WholeNumberField
 
-#: How long the old token keeps working after a rotation: minutes and their name.
+#: How long the previous token keeps working after a rotation: minutes and their name.
 GRACES = {0: "none", 60: "1 hour", 24 * 60: "1 day", 7 * 24 * 60: "7 days"}
 #: How many tokens one page tops up.
 MAX_AT_ONCE = 900
@@ -65,17 +66,18 @@ class EitherField(TextField):
     mark = "a reason or a reference is required"
 
 
-def repeat_field(label: str) -> forms.BooleanField:
-    return forms.BooleanField(label=label, required=False, widget=forms.HiddenInput)
+class AgainForm(CheckedForm):
+    """Asks, by the box `may_repeat`, before it writes an entry that equals one of the last minutes. `limited_user`: the
+    operator, if their credits are limited."""
 
+    again_label: ClassVar[str]
+    may_repeat = forms.BooleanField(required=False, widget=forms.HiddenInput)
 
-class AgainForm(forms.Form):
-    """Asks, by the box `may_repeat`, before it writes an entry that equals one of the last minutes."""
-
-    may_repeat = repeat_field("Do it again")
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, limited_user: User | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.limited_user = limited_user
+        self.fields["may_repeat"].label = self.again_label
+        self.order_fields(["may_repeat", *(self.field_order or ())])
         if self.data.get("may_repeat"):
             self._show_box()
 
@@ -83,6 +85,10 @@ class AgainForm(forms.Form):
         super().add_error(field, error)
         if field == "may_repeat":
             self._show_box()
+
+    def check_allowance(self, repeated: QuerySet[CreditEntry], *arguments: str, **others: Any) -> None:
+        if self.limited_user:
+            self.check(credits.check_allowance, *arguments, user=self.limited_user, repeated=repeated, **others)
 
     def _show_box(self) -> None:
         self.fields["may_repeat"].widget = widgets.UnfoldBooleanWidget()
@@ -153,8 +159,8 @@ class ApiTokenForm(forms.ModelForm):
             raise forms.ValidationError(str(error)) from error
 
 
-class IssueForm(ApiTokenForm, OnceForm):
-    may_repeat = repeat_field("Issue another token")
+class IssueForm(OnceForm, ApiTokenForm):
+    again_label = "Issue another token"
     is_test = _checkbox(
         label="Test token",
         required=False,
@@ -173,8 +179,18 @@ class IssueForm(ApiTokenForm, OnceForm):
         help_text="Rotating the token restarts the period.",
     )
     reason = _text(help_text="For example, an order number. Shown in the ledger.")
-    field_order = ("may_repeat", "name", "customer", "is_test", "initial_credits", "price", "days", "reason")
+    field_order = ("name", "customer", "is_test", "initial_credits", "price", "days", "reason")
     fields_of_arguments: ClassVar = {"amount": "initial_credits"}
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        self.check(tokens.check_test_token, "is_test", "contact", "price", "low_balance_at")
+        self.check(credits.check_not_test, "amount", "is_test")
+        self.check(credits.check_price, "amount", "price")
+        if "once" in data:
+            issued = CreditEntry.objects.filter(kind=CreditEntry.Kind.ISSUE, reference=data["once"].hex)
+            self.check_allowance(issued, "amount")
+        return data
 
 
 def reason_of(reference: str) -> str:
@@ -183,9 +199,12 @@ def reason_of(reference: str) -> str:
 
 
 class TopUpForm(OnceForm):
+    """`token`: whose balance changes, unless a field says it."""
+
+    kind = CreditEntry.Kind.TOP_UP
+    again_label = "Add them again"
     fields_of_arguments: ClassVar = {"reference": "own_reference"}
 
-    may_repeat = repeat_field("Add them again")
     amount = _integer(help_text="Credits to add.", min_value=1, max_value=MAX_AMOUNT)
     price = _price(help_text=lazy(_paid, str)())
     reason = EitherField(max_length=200, required=False, help_text="In your own words. Only operators see it.")
@@ -199,16 +218,31 @@ class TopUpForm(OnceForm):
         ),
     )
 
+    def __init__(self, *args: Any, token: ApiToken | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.changed_token = token
+
     def clean(self) -> dict[str, Any]:
         """Adds `reference`: the operator's own, or this page's `once`."""
         data = super().clean() or self.cleaned_data
+        self.check(credits.check_change, "amount", kind=self.kind)
+        self.check(credits.check_price, "amount", "price")
         if "once" in data:
             data["reference"] = data.get("own_reference") or data["once"].hex
+            token = data.get("token", self.changed_token)
+            self._check_balances(data.get("tokens", [token] if token else []), data["reference"])
         if not data.get("reason"):
             data["reason"] = reason_of(data["own_reference"]) if data.get("own_reference") else ""
             if not data["reason"] and "reason" not in self.errors:
                 self.add_error("reason", "Enter a reason or a reference.")
         return data
+
+    def _check_balances(self, changed: list[ApiToken], reference: str) -> None:
+        """Unless this was submitted before."""
+        recorded = CreditEntry.objects.filter(token__in=changed, reference=reference)
+        self.check_allowance(recorded, "amount")
+        if len(changed) == 1 and not recorded.exists():
+            self.check(credits.check_balance, "amount", balance=changed[0].credits)
 
 
 class BulkTopUpForm(TopUpForm):
@@ -232,7 +266,8 @@ class BulkTopUpForm(TopUpForm):
 
 
 class AdjustForm(TopUpForm):
-    may_repeat = repeat_field("Adjust the balance again")
+    kind = CreditEntry.Kind.ADJUSTMENT
+    again_label = "Adjust the balance again"
     amount = _integer(
         help_text="A negative amount removes credits, e.g. -5. The balance cannot fall below 0.",
         widget=_SIGNED,
@@ -264,8 +299,8 @@ class TargetField(forms.ModelChoiceField):
         return f"{obj}: {credits_text(obj.credits)}{state}"
 
 
-def _offer(field: Any, targets: QuerySet[ApiToken]) -> None:
-    """The only one is selected."""
+def set_targets(field: Any, targets: QuerySet[ApiToken]) -> None:
+    """Offer these tokens. The only one is selected."""
     field.queryset = targets
     if len(only := targets[:2]) == 1:
         field.initial = only[0]
@@ -275,24 +310,31 @@ class CustomerTopUpForm(TopUpForm):
     """`targets`: the tokens that it offers; the only one is selected."""
 
     token = TargetField(ApiToken.objects.none(), label="API token", empty_label="Choose a token")
-    field_order = ("may_repeat", "token")
+    field_order = ("token",)
 
     def __init__(self, *args: Any, targets: QuerySet[ApiToken], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _offer(self.fields["token"], targets)
+        set_targets(self.fields["token"], targets)
 
 
 class MoveCreditsForm(OnceForm):
-    """`targets`: the tokens that it offers."""
+    """`source`: the token that has the credits. `targets`: the tokens that it offers."""
 
-    may_repeat = repeat_field("Move them again")
+    again_label = "Move them again"
     to_token = TargetField(ApiToken.objects.none(), label="Move to", empty_label="Choose a token")
     amount = _integer(help_text="Credits to move.", min_value=1)
     reason = _text(help_text="Shown in the ledger of both tokens.")
 
-    def __init__(self, *args: Any, targets: QuerySet[ApiToken], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, source: ApiToken, targets: QuerySet[ApiToken], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _offer(self.fields["to_token"], targets)
+        self.source = source
+        set_targets(self.fields["to_token"], targets)
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        if "once" in data and not self.source.entries.filter(reference=data["once"].hex).exists():
+            self.check(credits.check_left, "amount", source=self.source)
+        return data
 
 
 class UnrotatedForm(forms.Form):
@@ -318,7 +360,7 @@ class MoveRestForm(forms.Form):
 
 class RotateForm(UnrotatedForm, MoveRestForm):
     grace_minutes = forms.TypedChoiceField(
-        label="Old token keeps working for",
+        label="Previous token keeps working for",
         choices=[(0, "No time: choose this if it was stolen or leaked"), *list(GRACES.items())[1:]],
         coerce=int,
         widget=widgets.UnfoldAdminRadioSelectWidget,

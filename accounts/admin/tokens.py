@@ -25,7 +25,7 @@ from unfold.enums import ActionVariant
 
 from accounts import credits, customers, request_statistics, tokens
 from accounts.admin import base, token_list
-from accounts.admin.base import allowance, require_allowance
+from accounts.admin.base import allowance, limited_user, require_allowance
 from accounts.admin.charts import requests_chart
 from accounts.admin.ledger import described
 from accounts.admin.suggest_fields import CustomerField
@@ -219,7 +219,8 @@ class ApiTokenAdmin(TopUpAdmin):
         # From the customer's page, or from that of moving a token's credits, which follows then.
         customer_id, source_id = (base.id_in(request.GET.get(name, "")) for name in ("customer", "move_from"))
         then = {"back_url": page_url(ApiToken, "move_credits", source_id)} if source_id else {}
-        form = IssueForm(submitted(request), initial={"customer": customer_id})
+        initial, user = {"customer": customer_id}, limited_user(request)
+        form = IssueForm(submitted(request), initial=initial, limited_user=user)
         if request.user.has_perm(ADD_CUSTOMER):
             cast(CustomerField, form.fields["customer"]).allow_creation()
         explanation = "The token is shown only once, after you issue it."
@@ -264,8 +265,9 @@ class ApiTokenAdmin(TopUpAdmin):
         context: dict[str, Any] = {"details": token_list.details_and_customer(obj)}
         targets = token_list.targets(obj)
         match url_path:
-            case "top-up":
-                context["explanation"] = allowance(request)
+            case "top-up" | "adjust":
+                context["form_options"] = {"token": obj, "limited_user": limited_user(request)}
+                context["explanation"] = allowance(request) if url_path == "top-up" else ""
             case "rotate":
                 context["initial"] = {"expires_at": obj.expires_at.isoformat()}
                 context["form_options"] = {"targets": self._targets_of_rest(request, obj)}
@@ -279,7 +281,7 @@ class ApiTokenAdmin(TopUpAdmin):
             case "move-credits":
                 # Of a usable token an operator moves some credits; of a revoked one nobody can spend the rest.
                 initial = {"amount": obj.credits} if obj.revoked_at else {}
-                context |= {"initial": initial, "form_options": {"targets": targets}}
+                context |= {"initial": initial, "form_options": {"source": obj, "targets": targets}}
                 context["explanation"] = f"This token has {credits.credits_text(obj.credits)}."
                 if not targets.exists():
                     context["instead"] = self._instead_of_moving(request, obj)
@@ -358,7 +360,7 @@ class ApiTokenAdmin(TopUpAdmin):
         "view",
         "accounts.rotate_apitoken",
         form=RotateForm,
-        explanation="Issues a new token with a new lifetime in place of the old one. Ledger and limits stay. "
+        explanation="Issues a new token with a new lifetime in place of the current one. Ledger and limits stay. "
         "The next page shows the new token, and a message to the customer.",
     )
     def rotate(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> HttpResponse:
@@ -367,7 +369,7 @@ class ApiTokenAdmin(TopUpAdmin):
             credits.lock(obj, target)  # before `_unrotated` locks `obj` alone
         token = self._unrotated(obj, data)
         issued = tokens.rotate(token=token, grace=timedelta(minutes=data["grace_minutes"]))
-        grace = f"The old token keeps working for: {GRACES[data['grace_minutes']]}."
+        grace = f"The previous token keeps working for: {GRACES[data['grace_minutes']]}."
         self.log_change(request, token, f"Rotated. {grace} Reason: {reason}")
         moved = None
         if target is not None:

@@ -16,7 +16,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.text import Truncator
 
 from accounts import credits
-from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance, require_allowance
+from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance, limited_user, require_allowance
 from accounts.admin.token_forms import MAX_AT_ONCE, BulkTopUpForm, reason_of
 from accounts.models import ApiToken, CreditEntry
 from core.admin import ConsoleAdmin, Unchanged, require
@@ -26,7 +26,7 @@ from core.field_errors import FieldError
 log = logging.getLogger(__name__)
 
 TOP_UP = "accounts.top_up_apitoken"
-#: Of each page on which the same credits could be added again.
+#: On each page that changes a balance or moves credits.
 ASKS_AGAIN = (
     "If an entry with the same amount and reason was made in the last "
     f"{credits.REPEAT_WINDOW // timedelta(minutes=1)} minutes, the page asks before it makes another one."
@@ -94,7 +94,7 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
         require(self.has_top_up_permission(request))
         if request.method != "POST":  # after the session has ended: kept_form.js knows the tokens
             return self._bulk_page(request, BulkTopUpForm(), [])
-        form = BulkTopUpForm(request.POST)
+        form = BulkTopUpForm(request.POST, limited_user=limited_user(request))
         form.full_clean()
         return self._bulk_page(request, form, form.cleaned_data.get("tokens", []))
 
