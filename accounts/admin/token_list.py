@@ -20,12 +20,12 @@ from core.admin import MAX_LISTED, ConditionFilter
 
 SOON_DAYS = 7
 OUT_OF_CREDITS = "out of credits"
-OLD_WORKS = "active, old token works"
+PREVIOUS_WORKS = "active, previous token works"
 TEST = "test"
 #: The state that the console shows → unfold's type of its label.
 STATE_LABELS = {
     "active": "success",
-    OLD_WORKS: "success",
+    PREVIOUS_WORKS: "success",
     OUT_OF_CREDITS: "warning",
     "expired": "warning",
     "revoked": "danger",
@@ -38,7 +38,7 @@ def shown_state(token: ApiToken) -> str:
     usable = state in ("active", "in grace")
     if usable and token.credits == 0 and not token.is_test:
         return OUT_OF_CREDITS
-    return OLD_WORKS if state == "in grace" else state
+    return PREVIOUS_WORKS if state == "in grace" else state
 
 
 def details(token: ApiToken) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ class StateFilter(ConditionFilter):
         usable = Q(revoked_at=None, expires_at__gt=now)
         return {
             "active": ("active", usable & (Q(previous_until=None) | Q(previous_until__lte=now))),
-            "in grace": (OLD_WORKS, usable & Q(previous_until__gt=now)),
+            "in grace": (PREVIOUS_WORKS, usable & Q(previous_until__gt=now)),
             "revoked": ("revoked", ~Q(revoked_at=None)),
             "expired": ("expired", Q(revoked_at=None, expires_at__lte=now)),
         }

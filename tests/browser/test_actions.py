@@ -56,7 +56,7 @@ def test_rotated_token_is_copied_from_the_page_shown_once(
     cookies = page.context.cookies()
     assert not any(copied in str(cookie) for cookie in cookies)
     page.get_by_role("link", name="I have made a copy").click()
-    expect(page.get_by_text("active, old token works")).to_be_visible()
+    expect(page.get_by_text("active, previous token works")).to_be_visible()
     assert copied not in page.content()
 
 

@@ -23,7 +23,7 @@ class Command(JWTCommand):
             "--grace-minutes",
             type=whole_number,
             default=0,
-            help="minutes for which the old one stays valid (default: 0, it stops working at once)",
+            help="minutes for which the previous token stays valid (default: 0, it stops working at once)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -35,7 +35,7 @@ class Command(JWTCommand):
             history.record(action=history.Action.CHANGE, target=token, message=message)
         until = issued.token.previous_until
         message = (
-            f"Token {issued.token.pk} '{issued.token.name}' is rotated; the old one "
+            f"Token {issued.token.pk} '{issued.token.name}' is rotated; the previous one "
             + (f"works until {until:%Y-%m-%d %H:%M} UTC" if until else "no longer works")
             + ". The new one cannot be shown again:"
         )

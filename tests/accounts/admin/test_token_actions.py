@@ -277,7 +277,7 @@ def test_credits_of_a_stolen_token_can_be_moved(admin_client: Client, tills: Til
     assert "The previous token has stopped. Moved 30 credits to till 2" in words(shown.text)
     assert (balance(one), balance(other)) == (0, 35)
     assert [entry for entry in history() if "Rotated" in entry[1]] == [
-        ("admin", "Rotated. The old token keeps working for: none. Reason: stolen")
+        ("admin", "Rotated. The previous token keeps working for: none. Reason: stolen")
     ]
     shown = submit(admin_client, page(other, "rotate"), grace_minutes=60, reason="stolen", to_token="")
     assert "Moved" not in words(shown.text)
@@ -329,7 +329,7 @@ def test_rotated_token_works_for_the_selected_time(admin_client: Client) -> None
     until = ApiToken.objects.get(pk=issued.token.pk).previous_until
     assert until is not None
     assert timedelta(days=6, hours=23) < until - timezone.now() <= timedelta(days=7)
-    assert history() == [("admin", "Rotated. The old token keeps working for: 7 days. Reason: leaked")]
+    assert history() == [("admin", "Rotated. The previous token keeps working for: 7 days. Reason: leaked")]
 
 
 def test_resubmitted_rotation_keeps_the_first_grace_period(admin_client: Client) -> None:

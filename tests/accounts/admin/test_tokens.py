@@ -149,9 +149,9 @@ def test_token_without_credits_is_not_shown_as_active(admin_client: Client, toke
     tokens.rotate(token=token, grace=timedelta(hours=1))
     assert shown() == {"bg-orange out of credits"}
     until = f"{ApiToken.objects.get().previous_until:%Y-%m-%d %H:%M} UTC"
-    assert f"old token until {until}" in admin_client.get(page(token, "change")).text
+    assert f"previous token until {until}" in admin_client.get(page(token, "change")).text
     credits.adjust(token=token, amount=1, actor="op", reason="x")
-    assert shown() == {"bg-green active, old token works"}
+    assert shown() == {"bg-green active, previous token works"}
     tokens.revoke(token=token)
     assert shown() == {"bg-red revoked"}
 
