@@ -54,4 +54,4 @@ def test_last_months_revenue_is_loaded_after_the_page(admin_page: Page) -> None:
     with admin_page.expect_response("**/admin/revenue/last-month/"):
         admin_page.goto("/admin/")
     expect(admin_page.locator("dd[data-later]")).to_contain_text(".")
-    expect(admin_page.locator("div[data-later]")).to_contain_text("7 days")
+    expect(admin_page.locator("div[data-later]")).to_contain_text("runs out", ignore_case=True)
