@@ -151,14 +151,16 @@ def _describe(recent: Requests, elapsed: timedelta) -> tuple[str, str, str]:
 def _problems(now: datetime, states: Mapping[str, State]) -> list[tuple[str, str, str]]:
     """`twilio is failing since 13:05`, for each source, as the text before its name, the name, and the text after it.
     One statement."""
-    # Without alerts nothing updates the incidents.
+    # Without alerts nothing updates the incidents, and only the last answer of a source is known.
     seen = incidents.current().filter(kind="source.failing", last_seen_at__gt=now - incidents.MAX_GAP)
     began = dict(seen.values_list("subject", "first_seen_at"))
     found = [(f"all sources of {slot} are paused", "", "") for slot in source_report.paused_slots(states)]
     for name, state in states.items():
         if state.name == "failing":
-            at = began.get(name) or (state.last_failure.at if state.last_failure else now)
-            found.append(("", name, f" is failing since {periods.time_of_day(at, now)}"))
+            since = f" since {periods.time_of_day(began[name], now)}" if name in began else ""
+            if not since and state.answered_at:
+                since = f" (last answer at {periods.time_of_day(state.answered_at, now)})"
+            found.append(("", name, f" is failing{since}"))
         elif state.name == "check_failed":
             found.append(("the check of ", name, f" failed {state.check_failure}"))
     return found

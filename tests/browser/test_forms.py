@@ -199,7 +199,7 @@ def test_ended_session_keeps_the_selected_tokens(
     assert [account(token)["credits"] for token in (one, other)] == [6, 7]
 
 
-def test_ended_session_keeps_the_ticked_roles_and_changes_of_others(admin_page: Page, service: Service) -> None:
+def test_ended_session_keeps_ticked_roles_and_others_changes(admin_page: Page, service: Service) -> None:
     """Boxes that were restored by their place have been reported as FThompson/FormPersistence.js#16 and
     brainfoolong/form-data-json#35."""
     page = admin_page

@@ -64,7 +64,7 @@ def test_failing_source_is_named_with_its_time(admin_client: Client, settings: A
     count_calls("auth", 4)
     log("found_one", 19)
     figures = "2 requests a minute, 100 % answered"
-    assert sentence(admin_client) == f"Working, but {name} is failing since 14:18. {figures}."
+    assert sentence(admin_client) == f"Working, but {name} is failing. {figures}."
     began = {"first_seen_at": NOW - timedelta(hours=1), "last_seen_at": NOW}
     Incident.objects.create(kind="source.failing", subject=name, title="Source failing", **began)
     assert sentence(admin_client) == f"Working, but {name} is failing since 13:20. {figures}."
@@ -132,7 +132,7 @@ def test_failed_check_is_named_until_the_source_answers(admin_client: Client) ->
     assert sentence(admin_client) == "No requests in the last 10 minutes"
     add_result("late", seconds_ago=1)
     check.save()
-    assert sentence(admin_client).endswith(f"; {name} is failing since 14:20")
+    assert sentence(admin_client).endswith(f"; {name} is failing (last answer at 2026-02-07 14:20)")
 
 
 def test_minutes_are_those_of_the_last_hour() -> None:
