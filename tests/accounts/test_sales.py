@@ -155,7 +155,7 @@ def test_forms_take_a_price_and_say_what_empty_means(admin_client: Client, setti
 def test_entry_and_export_show_the_price(admin_client: Client, settings: Any, token: ApiToken) -> None:
     settings.CURRENCY = "EUR"
     assert "EUR" not in admin_client.get(entry_page(token.entries.get(), "change")).text
-    assert "1,250.5 EUR" in admin_client.get(entry_page(top_up(token, 10, "1250.50"), "change")).text
+    assert "1,250.50 EUR" in admin_client.get(entry_page(top_up(token, 10, "1250.50"), "change")).text
     response: Any = admin_client.post(f"{LEDGER}export/")
     lines = b"".join(response.streaming_content).decode().splitlines()
     assert [line.split(",")[-2] for line in lines] == ["price", "1250.5000", ""]
