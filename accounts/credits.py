@@ -131,14 +131,17 @@ def change_balance(
         return entry
 
 
-def require_unrepeated(equal: QuerySet[CreditEntry], done: str) -> None:
+def require_unrepeated(equal: QuerySet[CreditEntry], done: str, *, reason: str = "") -> None:
     """Raises PossiblyRepeated if one of the `equal` entries was made within REPEAT_WINDOW. `done`: what it has done.
+    `reason`: only one with this reason, in any case and with any spaces, counts.
 
     Call it while the token's row is locked: then it sees an entry that another transaction writes at this moment.
     """
     now = timezone.now()
     booked = equal.exclude(kind=CreditEntry.Kind.SEARCH)  # by this condition they have an index
-    entry = booked.filter(created_at__gt=now - REPEAT_WINDOW).order_by("created_at").last()
+    recent = booked.filter(created_at__gt=now - REPEAT_WINDOW).order_by("-created_at")
+    words = reason.casefold().split()
+    entry = next((each for each in recent if not words or each.reason.casefold().split() == words), None)
     if entry is not None:
         minutes = (now - entry.created_at) // timedelta(minutes=1)
         ago = f"{minutes} minute{'' if minutes == 1 else 's'} ago" if minutes > 0 else "less than a minute ago"
@@ -240,8 +243,9 @@ def change_once(
         entry = CreditEntry.objects.filter(token_id=token.pk, reference=reference).first() if reference else None
         if entry is None:
             if not may_repeat:
-                equal = CreditEntry.objects.filter(token_id=token.pk, kind=kind, amount=amount, reason=reason)
-                require_unrepeated(equal, _with_this_reason(amount, "added" if amount > 0 else "removed"))
+                equal = CreditEntry.objects.filter(token_id=token.pk, kind=kind, amount=amount)
+                done = _with_this_reason(amount, "added" if amount > 0 else "removed")
+                require_unrepeated(equal, done, reason=reason)
             entry = change_balance(
                 token=token, amount=amount, kind=kind, actor=actor, reason=reason, reference=reference, price=price
             )
@@ -278,8 +282,8 @@ def refund(*, entry: CreditEntry, actor: str, reason: str, may_repeat: bool = Tr
         with transaction.atomic():
             lock(entry.token)
             if not may_repeat:
-                others = CreditEntry.objects.filter(token_id=entry.token_id, kind=kind, reason=reason)
-                require_unrepeated(others.exclude(refunds=entry), _with_this_reason(-entry.amount, "returned"))
+                others = CreditEntry.objects.filter(token_id=entry.token_id, kind=kind).exclude(refunds=entry)
+                require_unrepeated(others, _with_this_reason(-entry.amount, "returned"), reason=reason)
             return change_balance(
                 token=entry.token, amount=-entry.amount, kind=kind, actor=actor, reason=reason, refunds=entry
             )
@@ -332,8 +336,8 @@ def transfer(
             text = f"{target} is revoked, so nobody could spend the credits. Choose another token."
             raise ChangeRefused(text, "to_token")
         if not may_repeat:
-            given = CreditEntry.objects.filter(token=target, other_token=source, amount=amount, reason=reason)
-            require_unrepeated(given, _with_this_reason(amount, f"moved to {target}"))
+            given = CreditEntry.objects.filter(token=target, other_token=source, amount=amount)
+            require_unrepeated(given, _with_this_reason(amount, f"moved to {target}"), reason=reason)
         check_left(amount, source)
         change = partial(
             change_balance, kind=CreditEntry.Kind.TRANSFER, actor=actor, reason=reason, reference=reference

@@ -207,7 +207,7 @@ class CreditEntryAdmin(TokenListAdmin):
             instead = {"text": f"{refunded(refund)}.", "url": self.url_of(refund), "label": "Open the refund"}
             return {**context, "instead": instead}
         balance = obj.token.credits - obj.amount
-        effect = f"Adds {-obj.amount} credit to {obj.token}, whose balance is then {balance:,}."
+        effect = f"Adds {-obj.amount} credit to {obj.token}: {obj.token.credits:,} becomes {balance:,}."
         related = RELATED_PAGES[CreditEntry]
         logged = related.details([obj]).get(obj.pk, "") if request.user.has_perm(related.permission) else ""
         about = format_html("Search at {} UTC. {}", f"{obj.created_at:%Y-%m-%d %H:%M:%S}", logged)

@@ -90,6 +90,12 @@ class AgainForm(CheckedForm):
         if self.limited_user:
             self.check(credits.check_allowance, *arguments, user=self.limited_user, repeated=repeated, **others)
 
+    @property
+    def error_title(self) -> str:
+        if [*self.errors] != ["may_repeat"]:
+            return ""
+        return "Nothing was changed: this may have been done already. To do it again, tick the box."
+
     def _show_box(self) -> None:
         self.fields["may_repeat"].widget = widgets.UnfoldBooleanWidget()
 

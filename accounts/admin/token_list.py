@@ -145,11 +145,11 @@ class TokenList(base.NewestRowsList):
     def sort_values(self, ids: list[int], names: Collection[str]) -> dict[str, dict[int, End]]:
         now, columns = timezone.now(), ("pk", "credits", "created_at", "expires_at", "is_test", "charged")
         usable = self.queryset.filter(revoked_at=None, expires_at__gt=now).order_by()
-        empty = usable.filter(request_statistics.out_of_credits(now))
         in_use = request_statistics.with_charged(usable.filter(is_test=False, credits__gt=0), now)
         with db.statement_timeout(TIMEOUT_S):
-            ends = {pk: End(at, "expires") for pk, at in usable.values_list("pk", "expires_at")}
-            ends |= dict.fromkeys(empty.values_list("pk", flat=True), End(now, "credits"))
+            # Those that are out of credits come last: nothing is left to run out.
+            lasting = usable.exclude(request_statistics.out_of_credits(now))
+            ends = {pk: End(at, "expires") for pk, at in lasting.values_list("pk", "expires_at")}
             for each in in_use.values_list(*columns, named=True):
                 ends[each.pk] = request_statistics.runs_out(each, each.charged, now)
         return {"runs_out": ends}

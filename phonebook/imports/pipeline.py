@@ -25,7 +25,7 @@ from phonebook.suppression import SuppressedNumbers
 
 #: Losses are checked from this many numbers on.
 MIN_NUMBERS_FOR_LOSS = 20
-SUPPRESSED = "suppressed (forget --block)"
+SUPPRESSED = "blocked: its data was erased on request"
 # A row's position in the files of one command: the file's index in the higher bits, the line in these.
 LINE_BITS = 40
 

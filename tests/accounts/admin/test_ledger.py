@@ -181,7 +181,7 @@ def test_refund_is_one_entry_with_operator_and_reason(staff: Staff, search: Cred
     assert entry_page(search, "refund") in client.get(entry_page(search, "change")).text
     asked = client.get(entry_page(search, "refund")).text
     assert "Search: <bdi>pbx</bdi> (#" in asked
-    assert f"Adds 1 credit to pbx (#{search.token_id}), whose balance is then 30. A refund cannot be undone." in asked
+    assert f"Adds 1 credit to pbx (#{search.token_id}): 29 becomes 30. A refund cannot be undone." in asked
     response = client.post(entry_page(search, "refund"), {"reason": " wrong name "})
     refund = CreditEntry.objects.get(kind="refund")
     assert response["Location"] == entry_page(search, "change")

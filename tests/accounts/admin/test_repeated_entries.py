@@ -125,6 +125,14 @@ def test_ticked_box_stays_visible_with_other_errors(admin_client: Client, token:
     assert BOX in text
 
 
+def test_reason_in_other_case_and_spaces_is_the_same(admin_client: Client, token: ApiToken) -> None:
+    submit(admin_client, page(token, "top-up"), amount=10, reason="paid  Straße 77")
+    text = submit(admin_client, page(token, "top-up"), amount=10, reason="PAID STRASSE 77").text
+    assert "10 credits with this reason were added" in text
+    assert "Nothing was changed: this may have been done already." in text
+    assert amounts(token, "top-up") == [10]
+
+
 def test_several_tokens_get_only_what_they_lack(admin_client: Client, token: ApiToken) -> None:
     other = issue_token("other")
     submit(admin_client, page(token, "top-up"), amount=10, reason="March")

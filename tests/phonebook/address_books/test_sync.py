@@ -214,7 +214,7 @@ def before_merge(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]
 def test_number_blocked_during_the_transfer_is_skipped(book: CardDAVBook, before_merge: Any) -> None:
     three(book)
     before_merge(lambda: erasure.erase([str(ALICE)], block=True))
-    assert run().rejected == {"no number": 1, "suppressed (forget --block)": 1}
+    assert run().rejected == {"no number": 1, "blocked: its data was erased on request": 1}
     assert set(contacts()) == {BOB}
 
 

@@ -143,8 +143,8 @@ def test_number_suppressed_during_an_import_is_not_imported(
 
     monkeypatch.setattr(Tables, "lock", staticmethod(suppress_first))
     ran = Ran(command, file(f"number,{header}\n{JANE},{cells}\n{JANE + 1},{cells}\n"))
-    assert "1 rejected: suppressed (forget --block)" in ran.out
-    assert ran.err.endswith(":2: 1********42: suppressed (forget --block)\n")
+    assert "1 rejected: blocked: its data was erased on request" in ran.out
+    assert ran.err.endswith(":2: 1********42: blocked: its data was erased on request\n")
     left = [*Contact.objects.values_list("number", flat=True), *ComplaintDay.objects.values_list("number", flat=True)]
     assert left == [JANE + 1]
 
