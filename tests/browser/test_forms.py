@@ -238,7 +238,7 @@ def test_another_user_does_not_get_what_was_entered(admin_page: Page, service: S
     expect(page.get_by_text(KEPT)).to_be_visible()
     log_in_again(page, "second")
     expect(page.get_by_label("Amount")).to_have_value("")
-    assert page.evaluate("sessionStorage.length") == 0
+    page.wait_for_function("sessionStorage.length === 0")
 
 
 def test_searches_tokens_and_secrets_are_not_kept(admin_page: Page, service: Service, make_token: MakeToken) -> None:
