@@ -50,11 +50,11 @@
     for (const [name, states] of Object.entries(values)) {
       if (/-id$|-TOTAL_FORMS$/.test(name) || isOfAnotherRow(name)) continue;
       (fields.get(name) ?? []).forEach((field, n) => {
-        if (isBox(field)) field.checked = states.includes(field.value);
         const state = states[n];
+        if (!isBox(field) && (state === undefined || (field.matches("[data-new]") && !state))) return;
         isFilled = true;
-        if (isBox(field) || state === undefined || (field.matches("[data-new]") && !state)) return;
-        if (field.options) for (const each of field.options) each.selected = state.includes(each.value);
+        if (isBox(field)) field.checked = states.includes(field.value);
+        else if (field.options) for (const each of field.options) each.selected = state.includes(each.value);
         else field.value = state;
         if (!field.matches("[data-new]")) return;
         field.disabled = false;
