@@ -13,7 +13,7 @@ from unfold.enums import ActionVariant
 from accounts import credits, customer_links, customer_webhooks
 from accounts.admin import token_list
 from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance, limited_user
-from accounts.admin.token_forms import CustomerTopUpForm
+from accounts.admin.credit_forms import CustomerTopUpForm
 from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, record
 from accounts.models import CreditEntry, Customer
 from core.admin import Secret, Unchanged, form_action

@@ -8,7 +8,7 @@ from django import forms
 from django.db.models import Q
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from accounts.admin.token_forms import AgainForm
+from accounts.admin.credit_forms import AgainForm
 from accounts.admin.token_rows import TokenListForm, customer_filter, token_filter
 from accounts.models import CreditEntry
 from core.forms import SearchedNumberField, TextField

@@ -27,19 +27,10 @@ from accounts import credits, customers, request_statistics, tokens
 from accounts.admin import base, token_list
 from accounts.admin.base import allowance, limited_user, require_allowance
 from accounts.admin.charts import requests_chart
+from accounts.admin.credit_forms import AdjustForm, MoveCreditsForm, TopUpForm
 from accounts.admin.ledger import described
 from accounts.admin.suggest_fields import CustomerField
-from accounts.admin.token_forms import (
-    GRACES,
-    AdjustForm,
-    ApiTokenForm,
-    EndGraceForm,
-    IssueForm,
-    MoveCreditsForm,
-    RevokeForm,
-    RotateForm,
-    TopUpForm,
-)
+from accounts.admin.token_forms import GRACES, ApiTokenForm, EndGraceForm, IssueForm, RevokeForm, RotateForm
 from accounts.admin.top_ups import ASKS_AGAIN, TOP_UP, TOP_UP_EXPLANATION, TopUpAdmin, record
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer, CustomerContact
 from core.admin import (
@@ -74,7 +65,7 @@ def _left_by_revocation(token: ApiToken) -> str:
     return f"Its credits cannot be spent then{later}."
 
 
-def _old_token(token: ApiToken) -> str:
+def _previous_token_text(token: ApiToken) -> str:
     """Of a token that was rotated now, what becomes of its previous JWT."""
     until = token.previous_until
     return f"The previous token works until {until:%Y-%m-%d %H:%M} UTC." if until else "The previous token has stopped."
@@ -85,7 +76,7 @@ def _notice(*, old: ApiToken, new: ApiToken) -> dict[str, str]:
     contacts = [each.email for each in new.customer.contacts.all()] if new.customer else []
     to = quote(",".join([new.contact] if new.contact else contacts), safe="@,")
     text = (
-        f"Your API token {new.name} ({old.hint}) was replaced. {_old_token(new)} "
+        f"Your API token {new.name} ({old.hint}) was replaced. {_previous_token_text(new)} "
         "You get the new token separately: enter it in place of the previous one."
     )
     query = urlencode({"subject": f"New API token: {new.name}", "body": text}, quote_via=quote)
@@ -375,7 +366,7 @@ class ApiTokenAdmin(TopUpAdmin):
         if target is not None:
             actor = request.user.get_username()
             moved = credits.transfer_all(from_token=token, to_token=target, reason=reason, actor=actor)
-        note = f"{_old_token(issued.token)} {self._log_move(request, moved) if moved else ''}".strip()
+        note = f"{_previous_token_text(issued.token)} {self._log_move(request, moved) if moved else ''}".strip()
         notice = _notice(old=obj, new=issued.token)
         return self._shown_once(request, issued, title="API token rotated", note=note, **notice)
 

@@ -17,7 +17,7 @@ from django.utils.text import Truncator
 
 from accounts import credits
 from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance, limited_user, require_allowance
-from accounts.admin.token_forms import MAX_AT_ONCE, BulkTopUpForm, reason_of
+from accounts.admin.credit_forms import MAX_AT_ONCE, BulkTopUpForm, reason_of
 from accounts.models import ApiToken, CreditEntry
 from core.admin import ConsoleAdmin, Unchanged, require
 from core.cells import money
