@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from accounts import low_balance
 from accounts.models import ApiToken, CreditEntry
-from core import metrics
+from core import metrics, periods
 from core.field_errors import FieldError
 
 MAX_AMOUNT = 10**9
@@ -144,8 +144,8 @@ def require_unrepeated(equal: QuerySet[CreditEntry], done: str, *, reason: str =
     entry = next((each for each in recent if not words or each.reason.casefold().split() == words), None)
     if entry is not None:
         minutes = (now - entry.created_at) // timedelta(minutes=1)
-        ago = f"{minutes} minute{'' if minutes == 1 else 's'} ago" if minutes > 0 else "less than a minute ago"
-        raise PossiblyRepeated(f"{done} {ago} by {entry.actor}.")
+        ago = periods.duration(60 * minutes) if minutes > 0 else "less than a minute"
+        raise PossiblyRepeated(f"{done} {ago} ago by {entry.actor}.")
 
 
 def _with_this_reason(amount: int, verb: str) -> str:
@@ -230,9 +230,7 @@ def change_once(
     correct its ledger.
     """
     check_change(amount, kind)
-    reason, reference = _clean_reason(reason), reference.strip()
-    if len(reference) > 100:
-        raise FieldError("A reference has at most 100 characters.", "reference")
+    reason, reference = _clean_reason(reason), _clean_reference(reference)
     given = price is not None
     if kind == CreditEntry.Kind.TOP_UP:
         price = sale_price(amount, price)
@@ -323,9 +321,7 @@ def transfer(
         raise ChangeRefused("A transfer is 1 credit or more.", "amount")
     if from_token.pk == to_token.pk:
         raise ChangeRefused("Choose another token to move credits to.", "to_token")
-    reason, reference = _clean_reason(reason), reference.strip() or uuid4().hex
-    if len(reference) > 100:
-        raise FieldError("A reference has at most 100 characters.", "reference")
+    reason, reference = _clean_reason(reason), _clean_reference(reference) or uuid4().hex
     with transaction.atomic():
         source, target = lock(from_token, to_token)
         if earlier := _earlier_transfer(source, target, amount, reference):
@@ -401,4 +397,12 @@ def _clean_reason(text: str) -> str:
     text = text.strip()
     if not 1 <= len(text) <= 200:
         raise FieldError("A reason of 1 to 200 characters is needed.", "reason")
+    return text
+
+
+def _clean_reference(text: str) -> str:
+    """May be empty."""
+    text = text.strip()
+    if len(text) > 100:
+        raise FieldError("A reference has at most 100 characters.", "reference")
     return text

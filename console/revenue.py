@@ -27,6 +27,7 @@ from accounts.monthly import CustomerSums
 from core import history, periods
 from core.admin import require
 from core.csv_cells import in_parts
+from core.long_lists import first_row_at
 from core.periods import CalendarPeriod
 from core.retention import KEPT_DAYS, oldest_kept
 from core.sorting import none_last
@@ -117,7 +118,7 @@ def view(request: HttpRequest) -> HttpResponse:
 def _first_entry_at(now: datetime) -> datetime:
     """Now if there is none, or the query times out."""
     with suppress(OperationalError):
-        return CreditEntry.objects.order_by("created_at").values_list("created_at", flat=True).first() or now
+        return first_row_at(CreditEntry.objects.all())
     return now
 
 

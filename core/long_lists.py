@@ -99,6 +99,11 @@ class Page:
     searched_to: datetime | None = None
 
 
+def first_row_at(rows: QuerySet) -> datetime:
+    """The time of the oldest of `rows`; now without any."""
+    return rows.order_by("created_at").values_list("created_at", flat=True).first() or timezone.now()
+
+
 class ListForm(forms.Form):
     """The filters of a list, and the period that is listed, by default the last 24 hours, or the whole time if one of
     the fields `specific` is set: `page` reads what they select. Submitted by POST, and then part of the URL, where a
@@ -121,7 +126,7 @@ class ListForm(forms.Form):
 
     def first_row_at(self, rows: QuerySet) -> datetime:
         """The time of the oldest of all `rows`; now without any."""
-        return rows.order_by("created_at").values_list("created_at", flat=True).first() or timezone.now()
+        return first_row_at(rows)
 
     def __init__(self, data: Any) -> None:
         values = {name: str(data.get(name, "")).strip() for name in self.base_fields}
