@@ -4,10 +4,12 @@ Tests import `Page` and `expect` from here, so that they are skipped if Playwrig
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlencode
 
 from tests.servers import Unavailable, required
 
@@ -62,6 +64,17 @@ _FOLLOW_SCHEME = """() => {
     const dark = matchMedia("(prefers-color-scheme: dark)").matches;
     document.querySelector("html[x-data]")?.classList.toggle("dark", dark);
 }"""
+
+
+def fill_in_top_up(page: Page, query: str, *token_ids: int) -> None:
+    """The form that tops up several tokens, which a search of the list finds: 5 credits for each."""
+    page.goto(f"/admin/accounts/apitoken/?{urlencode({'q': query})}")
+    for token_id in token_ids:
+        page.locator(f'input[name="_selected_action"][value="{token_id}"]').check()
+    page.get_by_role("combobox", name="Action").select_option("top_up_selected")
+    page.get_by_role("button", name="Run").or_(page.get_by_role("button", name="Go")).first.click()
+    page.get_by_label("Amount").fill("5")
+    page.get_by_label(re.compile("^Reason")).fill("spring offer")
 
 
 def set_scheme(page: Page, scheme: Literal["light", "dark", "null"]) -> None:

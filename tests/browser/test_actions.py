@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.browser.conftest import Account, MadeToken
-from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect, restored, screenshots
+from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect, fill_in_top_up, restored, screenshots
 from tests.browser.test_tokens import TOKENS, search
 from tests.service import Service
 
@@ -64,13 +64,7 @@ def test_several_tokens_are_topped_up_at_once(
     admin_page: Page, service: Service, make_token: MakeToken, account: Account
 ) -> None:
     page, one, other = admin_page, make_token(credits=1), make_token(credits=2)
-    page.goto(f"{TOKENS}?q=several+tokens")
-    for token in (one, other):
-        page.locator(f'input[name="_selected_action"][value="{token.id}"]').check()
-    page.get_by_role("combobox", name="Action").select_option("top_up_selected")
-    page.get_by_role("button", name="Run").or_(page.get_by_role("button", name="Go")).first.click()
-    page.get_by_label("Amount").fill("5")
-    page.get_by_label(re.compile("^Reason")).fill("spring offer")
+    fill_in_top_up(page, "several tokens", one.id, other.id)
     screenshots(page, "bulk-top-up")
     assert_not_cut(page)
     assert_accessible(page)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.conftest import Account, MadeToken
-from tests.browser.pages import PASSWORD, Page, assert_accessible, expect, login
+from tests.browser.pages import PASSWORD, Page, assert_accessible, expect, fill_in_top_up, login
 from tests.browser.test_tokens import TOKENS
 from tests.browser.watch import Watch
 from tests.service import Service
@@ -183,13 +183,7 @@ def test_ended_session_keeps_the_selected_tokens(
     admin_page: Page, service: Service, make_token: MakeToken, account: Account
 ) -> None:
     page, one, other = admin_page, make_token(credits=1), make_token(credits=2)
-    page.goto(f"{TOKENS}?q=keeps+the+selected")
-    for token in (one, other):
-        page.locator(f'input[name="_selected_action"][value="{token.id}"]').check()
-    page.get_by_role("combobox", name="Action").select_option("top_up_selected")
-    page.get_by_role("button", name="Run").or_(page.get_by_role("button", name="Go")).first.click()
-    page.get_by_label("Amount").fill("5")
-    page.get_by_label(re.compile("^Reason")).fill("spring offer")
+    fill_in_top_up(page, "keeps the selected", one.id, other.id)
     end_session(page, service)
     page.get_by_role("button", name="Top up").click()
     log_in_again(page)
