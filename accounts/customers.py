@@ -2,17 +2,15 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import EmailField, F, Value
-from django.db.models.functions import Replace
+from django.db.models import EmailField
 
 from accounts.models import ApiToken, Customer, CustomerContact
 from core.db import VENDOR, run
 from core.field_errors import FieldError
-from core.text import JOINERS, is_printable, without_joiners
+from core.text import is_printable, without_joiners
 
 #: How many tokens a customer has at most: the customer's pages read all of them.
 MAX_TOKENS = 1_000
@@ -87,10 +85,7 @@ def get_by_name_or_id(text: str) -> Customer:
 
 def _named(name: str) -> Customer | None:
     """Raises ValueError if several customers have this name. Joiners do not tell names apart: they cannot be seen."""
-    shown: Any = F("name")
-    for joiner in JOINERS:
-        shown = Replace(shown, Value(joiner))
-    found = Customer.objects.alias(shown=shown).filter(shown__iexact=without_joiners(name))[:2]
+    found = Customer.objects.filter(name__shown__iexact=without_joiners(name))[:2]
     if len(found) > 1:
         raise ValueError("Several customers have this name. Enter the customer's id, such as #12.")
     return found[0] if found else None

@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Lower
 
 from core import numbers
+from core.lookups import has_words
 from core.text import INVISIBLE, clean_text
 from phonebook import rules
 from phonebook.models import Contact
@@ -99,9 +100,9 @@ def entry(number: str, name: str, location: str, *, spam: bool) -> Entry | None:
 
 
 def named(text: str, rows: QuerySet) -> QuerySet:
-    """The contacts whose name contains the text, in any case (on SQLite only of A to Z), by number. Reads all rows, if
-    few match."""
-    return rows.filter(name__icontains=text.strip()).order_by("number")
+    """The contacts whose name contains each word of the text, in any case (on SQLite only of A to Z), by number. Reads
+    all rows, if few match."""
+    return rows.filter(has_words("name", text)).order_by("number")
 
 
 def with_names(texts: list[str], limit: int) -> list[Entry]:

@@ -21,6 +21,7 @@ from accounts import credits, tokens
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer, CustomerContact
 from core.admin import IndexedChangeList, LargeTableAdmin, ReadOnlyAdmin
 from core.cells import change_link, column
+from core.lookups import has_words
 from core.sorting import none_last
 
 #: How many rows a filter, a sort or a text search may scan: no index helps them, and a page must not time out.
@@ -56,7 +57,7 @@ def matching_tokens(text: str) -> tuple[QuerySet[ApiToken], bool]:
     condition, floor_id = identified_tokens(text), 0
     if not is_only_id(text):
         floor_id = scan_floor_id(ApiToken)
-        condition |= Q(name__icontains=text, pk__gt=floor_id)
+        condition |= has_words("name", text) & Q(pk__gt=floor_id)
     return ApiToken.objects.filter(condition), floor_id > 0
 
 
@@ -66,9 +67,9 @@ def matching_customers(text: str) -> Q:
     if is_only_id(text):
         return condition
     floor_id = scan_floor_id(Customer)
-    named = Q(name__icontains=text) | Q(email__icontains=text)
+    named = has_words("name", text) | Q(email__icontains=text)
     contacts = CustomerContact.objects.filter(named, customer_id__gt=floor_id)
-    return condition | Q(name__icontains=text, pk__gt=floor_id) | Q(pk__in=contacts.values("customer"))
+    return condition | (has_words("name", text) & Q(pk__gt=floor_id)) | Q(pk__in=contacts.values("customer"))
 
 
 def token_text_problem(text: str) -> str:

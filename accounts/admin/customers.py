@@ -160,7 +160,7 @@ class CustomerAdmin(CustomerActionsAdmin):
     sortable_by = ("name", "token_count", "balance", "searches", "revenue", "last_use", "runs_out")
     list_filter = (UseFilter,)
     lookups_allowed = ("use",)
-    search_fields = ("name",)
+    search_fields = ("name__shown",)
     search_help_text = "Name, contact, #id or token"
     ordering = ("-pk",)
 

@@ -43,6 +43,7 @@ from core.admin import (
 )
 from core.cells import column, page_url
 from core.numbers import EXAMPLE_NUMBER
+from core.text import without_joiners
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class ApiTokenAdmin(TopUpAdmin):
     sortable_by = ("name_and_customer", "balance", "last_charged", "runs_out", "expires")
     list_filter = (token_list.StateFilter, token_list.ModeFilter, token_list.RunsOutFilter)
     lookups_allowed = ("state", "mode", "runs_out", "customer__id__exact")
-    search_fields = ("name", "note", "contact", "customer__name")
+    search_fields = ("name__shown", "note__shown", "contact", "customer__name__shown")
     search_help_text = "Name, customer, note, contact, #id or last 4 characters"
     ordering = ("-pk",)
     add_label = "Issue an API token"
@@ -154,7 +155,7 @@ class ApiTokenAdmin(TopUpAdmin):
         identified = queryset.filter(base.identified_tokens(text))
         if base.is_only_id(text):
             return identified, False
-        found, duplicates = super().get_search_results(request, queryset, text)
+        found, duplicates = super().get_search_results(request, queryset, without_joiners(text))
         return found | identified, duplicates
 
     def suggestion_detail(self, obj: ApiToken) -> str:

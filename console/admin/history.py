@@ -21,6 +21,7 @@ from core.admin import ConditionFilter, ReadOnlyAdmin
 from core.cells import column, folded, html_link
 from core.forms import country_code_help
 from core.history import Action
+from core.lookups import has_words
 from lookup.models import SourcePause
 from monitoring.models import AlertRecipient, Incident, Notice
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
@@ -144,7 +145,7 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
             # Django stores a change as JSON, and a reason as it is.
             change = Q(change_message__icontains=term) | Q(change_message__icontains=json.dumps(term)[1:-1])
             newest = Q(pk__gt=base.scan_floor_id(LogEntry)) & ~Q(content_type__model__in=_NUMBERED)
-            queryset = queryset.filter(_by_user(term) | (Q(object_repr__icontains=term) | change) & newest)
+            queryset = queryset.filter(_by_user(term) | (has_words("object_repr", term) | change) & newest)
         return queryset, False
 
     when = column(lambda entry: f"{entry.action_time:%Y-%m-%d %H:%M:%S}", "when (UTC)", "pk")

@@ -19,7 +19,7 @@ from core import history, numbers
 from core.admin import IndexedChangeList, LargeTableAdmin
 from core.cells import column
 from core.forms import PhoneNumberField
-from core.text import clean_text
+from core.text import clean_text, without_joiners
 
 SEARCH_TERM, NEW_NUMBER = "search_term", "new_number"
 #: By title, the pages of apps above that take a number: the permission to view one, and the name of its URL, to which
@@ -213,4 +213,4 @@ class NumberAdmin(LargeTableAdmin):
         """Digits (`+49 3023-125042`, `4930*`) find numbers with this prefix, other text what Django's search finds."""
         if prefix := number_prefix(search_term):
             return queryset.filter(pk__in=find_by_prefix(prefix, queryset, self.list_per_page + 1)), False
-        return super().get_search_results(request, queryset, search_term)
+        return super().get_search_results(request, queryset, without_joiners(search_term))

@@ -207,7 +207,7 @@ class RuleAdmin(DatedNumberAdmin):
     list_display = ("phone", "spam_label", "name", "note_text", "updated")
     list_filter = ("spam", "is_prefix")
     lookups_allowed = ("spam__exact", "spam__isnull", "is_prefix__exact")
-    search_fields = ("name",)
+    search_fields = ("name__shown",)
     search_help_text = "Number prefix, for example 4930, or part of a name"
     history_fields = ("is_prefix", "spam")  # not the name, which is a caller's
     # As text: Django's icon for True is a green tick.

@@ -57,6 +57,21 @@ def test_contacts_are_found_by_name(boss: Client, rows: dict[str, Model]) -> Non
     assert "Contacts" not in [group.title for group in find(boss, "xa").context["groups"]]
 
 
+PERSIAN = "\u0639\u0644\u06cc\u200c\u0631\u0636\u0627"
+
+
+@pytest.mark.parametrize("typed", [PERSIAN, PERSIAN.replace("\u200c", ""), PERSIAN.replace("\u200c", " ")])
+def test_name_is_found_without_its_joiner_or_with_a_space(boss: Client, typed: str) -> None:
+    """As people type it: alpheios-project/alpheios-core#491, Konash/arabic-support-unity#25."""
+    Customer.objects.create(name=PERSIAN)
+    tokens.issue(name=PERSIAN, actor="test")
+    Contact.objects.create(number=NUMBER, name=PERSIAN)
+    assert titles(boss, typed).keys() == {"Customers", "API tokens", "Contacts"}
+    for model in "accounts_customer", "accounts_apitoken":
+        page: Any = boss.get(reverse(f"admin:{model}_changelist"), {"q": typed})
+        assert [row.name for row in page.context["cl"].result_list] == [PERSIAN]
+
+
 def test_single_result_opens_at_once(boss: Client, rows: dict[str, Model]) -> None:
     token, entry = rows["accounts.apitoken"], rows["accounts.creditentry"]
     assert isinstance(token, ApiToken)
