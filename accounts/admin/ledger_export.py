@@ -6,6 +6,7 @@ from datetime import UTC
 from decimal import Decimal
 from typing import Any
 
+from django.db import InterfaceError, OperationalError, close_old_connections
 from django.utils import timezone
 
 from accounts.admin.ledger_queries import LedgerForm
@@ -61,6 +62,15 @@ def _read(form: LedgerForm, columns: Mapping[str, str], before: Position | None)
     return form.page(CreditEntry.objects.values_list(*names, named=True), before, PAGE_ROWS)
 
 
+def _read_again_if_lost(form: LedgerForm, columns: Mapping[str, str], before: Position | None) -> Page:
+    """As `_read`; with a new connection if the database closed the old one, as when it is restarted."""
+    try:
+        return _read(form, columns, before)
+    except (InterfaceError, OperationalError):
+        close_old_connections()
+        return _read(form, columns, before)
+
+
 def _rows(form: LedgerForm, columns: Mapping[str, str], page: Page) -> Iterator[tuple[Any, ...]]:
     yield tuple(columns)
     while True:
@@ -69,7 +79,7 @@ def _rows(form: LedgerForm, columns: Mapping[str, str], page: Page) -> Iterator[
         if page.older is None:
             return
         try:
-            page = _read(form, columns, page.older)
+            page = _read_again_if_lost(form, columns, page.older)
         except Exception:
             log.exception("the ledger export ended early")
             yield (INCOMPLETE,)
