@@ -27,8 +27,9 @@ class Alert:
         return self.incidents[0].severity
 
     @property
-    def since(self) -> datetime | None:
-        return min(each.opened_at for each in self.incidents if each.opened_at)
+    def since(self) -> datetime:
+        """When the condition began, before the alert opened."""
+        return min(each.first_seen_at for each in self.incidents)
 
     @property
     def muted(self) -> bool:

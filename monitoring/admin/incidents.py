@@ -181,7 +181,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     state = column(lambda incident: display_for_label(_state(incident), "-", LABELS), "state")
     kind_name = column(lambda incident: f"{kind_title(incident.kind)} ({incident.kind})", "kind")
     what_to_do = column(lambda incident: incident.hint or "-", "what to do")
-    since = column(lambda incident: f"{incident.opened_at:%Y-%m-%d %H:%M}", "since (UTC)")
+    since = column(lambda incident: f"{incident.first_seen_at:%Y-%m-%d %H:%M}", "since (UTC)")
     until = column(
         lambda incident: f"{incident.closed_at:%Y-%m-%d %H:%M}" if incident.closed_at else "-", "until (UTC)"
     )

@@ -53,7 +53,8 @@ def recognize(formats: Mapping[str, Format], begin: Sequence[str]) -> str:
             raise UnreadableFile(f"this is {what}")
     if any(map(UNDECODED.search, begin)):
         raise UnreadableFile(f"the file is {NOT_UTF8}")
-    raise UnreadableFile(f"format not recognized by its first lines; set --format ({', '.join(formats)})")
+    known = ", ".join(f"{name} ({each.title})" for name, each in formats.items())
+    raise UnreadableFile(f"its first lines have no known format. Correct them, or choose the format: {known}")
 
 
 _NOT_IMPORTABLE = {

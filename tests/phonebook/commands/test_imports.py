@@ -47,7 +47,9 @@ def test_valid_rows_are_imported_and_others_listed_by_line(file: Any) -> None:
 
 def test_format_overrides_unrecognized_first_lines(file: Any) -> None:
     path = file("an address book\n" * base.BEGIN_LINES + f"BEGIN:VCARD\nFN:Jane\nTEL:+{JANE}\nEND:VCARD\n")
-    assert "format not recognized by its first lines; set --format" in str(Ran("import_contacts", path).error)
+    said = str(Ran("import_contacts", path).error)
+    assert "its first lines have no known format. Correct them, or choose the format: vcard (vCard), google" in said
+    assert "csv (CSV with number, name, location)" in said
     assert Ran("import_contacts", path, "--format", "vcard", "--json").counts() == {"added": 1}
 
 
@@ -159,7 +161,7 @@ def test_subject_of_suppressed_numbers_only_is_not_stored(file: Any) -> None:
     ("text", "says"),
     [
         (b"", "empty"),
-        (b"a,b\n12125550142,Jane\n", "format not recognized"),
+        (b"a,b\n12125550142,Jane\n", "no known format"),
         (b"number,name,number\n12125550142,Jane\n", "twice"),
         (b"number,name\nabc,Jane\n", "no valid row"),
         (b"<!DOCTYPE html>\n<p>404", "this is a web page"),
