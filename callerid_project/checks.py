@@ -1,9 +1,70 @@
 """Deployment checks (`manage.py check --deploy`): what works, but should not be so in production."""
 
+import os
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
-from django.core.checks import CheckMessage, Tags, Warning, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+
+from callerid_project.environment import Environment
+from core import addons
+
+
+@register
+def check_addons_are_ready(**kwargs: Any) -> list[CheckMessage]:
+    """One whose `ready` does not call Addon's adds nothing, in silence."""
+    return [
+        Error(
+            f"The add-on {config.name} did not register anything: its ready() does not call Addon.ready().",
+            hint="Call super().ready() there.",
+            id="callerid.E001",
+        )
+        for config in apps.get_app_configs()
+        if isinstance(config, addons.Addon) and not config.is_ready
+    ]
+
+
+@register
+def check_variables_of_absent_addons(**kwargs: Any) -> list[CheckMessage]:
+    """A variable that nothing reads, such as the DSN of error reports, must not be ignored in silence."""
+    return [
+        Warning(
+            f"{', '.join(ignored)}: set, but ignored without the add-on {name}.",
+            hint=f"Add {name} to ADDONS, or remove the variables.",
+            id="callerid.W003",
+        )
+        for name in addons.in_package()
+        if name not in settings.ADDONS and (ignored := sorted(_variables(name).intersection(_set())))
+    ]
+
+
+def _set() -> list[str]:
+    return [name for name, value in os.environ.items() if value.strip()]
+
+
+def _variables(name: str) -> set[str]:
+    """What the add-on reads if nothing is set."""
+    env = Environment()
+    env.ENVIRON = names = _Names()
+    addons.settings_of(name, env)
+    return names.asked
+
+
+class _Names(dict[str, str]):
+    """No variable, and the names of those that were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: set[str] = set()
+
+    def __missing__(self, name: str) -> str:
+        self.asked.add(name)
+        raise KeyError(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.asked.add(name)
+        return default
 
 
 @register(Tags.security, deploy=True)

@@ -110,7 +110,7 @@ def default_format() -> str:
 
 
 #: Those of this project.
-PACKAGES = ("accounts", "callerid_project", "console", "core", "lookup", "monitoring", "phonebook")
+PACKAGES = ("accounts", "callerid_project", "console", "contrib", "core", "lookup", "monitoring", "phonebook")
 FORMATTERS = {"text": TextFormatter, "json": JSONFormatter}
 
 

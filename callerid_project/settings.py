@@ -16,7 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 from callerid_project import databases, installation, keys, logging
 from callerid_project.environment import Environment
 from console import theme
-from core import webhooks
+from core import addons, webhooks
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 MANAGE_COMMAND = installation.manage_command(BASE_DIR)
@@ -202,6 +202,12 @@ PUBLIC_URL = env.origin("PUBLIC_URL")
 INVITATION_DAYS = env.number("INVITATION_DAYS", 3, most=30)
 PASSWORD_RESET_TIMEOUT = INVITATION_DAYS * 24 * 3600
 
+# --- Add-ons -----------------------------------------------------------------------------------------------------
+
+ADDONS = addons.chosen(env.text("ADDONS"))
+for _name in ADDONS:
+    vars().update(addons.settings_of(_name, env))
+
 # --- Applications and middleware ---------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
@@ -221,6 +227,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    *addons.apps(ADDONS),
     "monitoring",
     "lookup",
     "phonebook",

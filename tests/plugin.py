@@ -22,13 +22,17 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 KEYS = ("SECRET_KEY", "JWT_SIGNING_KEY", "NUMBER_HASH_KEY")
 
+#: Each starts a server process, or a browser.
+SLOW_FIXTURES = {"serve", "postgres_server", "redis_server", "start_redis", "page", "admin_page"}
+
 #: The servers that the environment named, by the name of their setting.
 named: dict[str, str] = {}
 
 
 def our_settings() -> set[str]:
-    """Every name that settings.py reads, the keys, and what `run` reads beside them."""
-    source = (ROOT / "callerid_project" / "settings.py").read_text(encoding="utf-8")
+    """Every name that settings.py and the add-ons read, the keys, and what `run` reads beside them."""
+    files = [ROOT / "callerid_project" / "settings.py", *(ROOT / "contrib").glob("*/conf.py")]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in files)
     read = re.findall(r'env\.\w+\(\s*"([A-Z0-9_]+)"', source)
     return {*read, *KEYS, "PYTHON", "DJANGO_SETTINGS_MODULE"}
 

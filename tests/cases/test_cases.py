@@ -8,7 +8,7 @@ import pytest
 
 from tests.cases import kinds
 from tests.cases.case import Case
-from tests.conftest import SLOW_FIXTURES
+from tests.plugin import SLOW_FIXTURES
 
 FOLDERS = sorted(file.parent for file in Path(__file__).parent.glob("*/case.toml"))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import redis
+from django.conf import settings
 from django.core.management.commands import flush
 from django.db import connections
 
@@ -24,8 +25,11 @@ from tests.upstream import Behaviour, Upstream
 pytest_plugins = ["tests.account_fixtures", "tests.api", "tests.source_fixtures"]
 
 
-#: Each starts a server process, or a browser.
-SLOW_FIXTURES = {"serve", "postgres_server", "redis_server", "start_redis", "page", "admin_page"}
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Those of add-ons that are not chosen."""
+    package = plugin.ROOT / "contrib"
+    is_addon = collection_path.parent == package and collection_path.is_dir()
+    return True if is_addon and collection_path.name not in settings.ADDONS else None
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
@@ -36,7 +40,7 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
 @pytest.hookimpl(tryfirst=True)  # before -m deselects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+        if plugin.SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
 
 

@@ -1,0 +1,5 @@
+from core.addons import Addon
+
+
+class Plain(Addon):
+    name = "tests.addons.plain"

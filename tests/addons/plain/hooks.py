@@ -1,0 +1,1 @@
+"""Uses every hook of the kernel."""

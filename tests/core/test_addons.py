@@ -1,0 +1,96 @@
+"""The kernel works without add-ons, and says what is wrong with those that are chosen."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from core import addons
+from core.hooks import Hook
+from tests.plugin import ROOT
+
+PLAIN, LATER = "tests.addons.plain", "tests.addons.later"
+KERNEL = ["accounts", "callerid_project", "console", "core", "lookup", "monitoring", "phonebook"]
+
+
+def manage(tmp_path: Path, *arguments: str, **environment: str) -> str:
+    """What the command says, in an installation of its own."""
+    command = [sys.executable, "manage.py", *arguments]
+    env = {"PATH": os.environ["PATH"], "CALLERID_DATA_DIR": str(tmp_path / "data"), **environment}
+    ended = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    return ended.stdout + ended.stderr
+
+
+def test_items_of_a_hook_are_in_their_order() -> None:
+    hook = Hook[str]()
+    hook.add("b", "c")
+    hook.add("d", order=1)
+    hook.add("a", order=-1)
+    assert list(hook) == ["a", "b", "c", "d"]
+
+
+def test_all_of_the_folder_are_chosen_or_none_or_some() -> None:
+    assert addons.chosen("") == addons.in_package()
+    assert addons.chosen("none") == []
+    assert addons.chosen(f"{LATER}, {PLAIN}") == [LATER, PLAIN]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("elsewhere", "ADDONS has elsewhere, but there is no such add-on."),
+        ("tests.addons.absent", "ADDONS has tests.addons.absent, but there is no such add-on."),
+        ("none,elsewhere", "ADDONS has none, but there is no such add-on."),
+        ("..", "ADDONS has .., but there is no such add-on."),
+        (LATER, f"ADDONS has {LATER}, which requires {PLAIN}: add it."),
+    ],
+)
+def test_add_on_that_cannot_be_used_ends_the_start(value: str, said: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=f"^{said}"):
+        addons.chosen(value)
+
+
+def test_settings_of_an_add_on_are_read_and_checked(tmp_path: Path) -> None:
+    print_it = ("shell", "--no-imports", "-c", "from django.conf import settings; print(settings.PLAIN_COUNT)")
+    assert manage(tmp_path, *print_it, ADDONS=PLAIN, PLAIN_COUNT="7") == "7\n"
+    said = manage(tmp_path, "check", ADDONS=PLAIN, PLAIN_COUNT="many")
+    assert "PLAIN_COUNT must be a whole number from 1" in said
+
+
+def test_add_on_that_registers_nothing_is_an_error(tmp_path: Path) -> None:
+    said = manage(tmp_path, "check", ADDONS=f"{PLAIN},{LATER}")
+    assert f"(callerid.E001) The add-on {LATER} did not register anything" in said
+    assert PLAIN not in said.replace(LATER, "")
+
+
+def test_kernel_starts_without_add_ons(tmp_path: Path) -> None:
+    assert manage(tmp_path, "check", ADDONS="none") == "System check identified no issues (0 silenced).\n"
+    loaded = "import sys; print([name for name in sys.modules if name.partition('.')[0] == 'contrib'])"
+    said = manage(tmp_path, "shell", "--no-imports", "-c", f"import callerid_project.asgi; {loaded}", ADDONS="none")
+    assert said.splitlines()[-1] in ("[]", "['contrib']")  # find_spec loads the package, which is empty
+
+
+def test_imports_of_add_ons_are_those_that_they_require(tmp_path: Path) -> None:
+    """Nothing of the kernel imports one."""
+    names = addons.in_package()
+    packages = "".join(f"    {name}\n" for name in (*KERNEL, addons.PACKAGE))
+    contracts = [f"name = kernel\ntype = forbidden\nsource_modules =\n{packages.replace('    contrib', '')}"]
+    for name in names:
+        others = [other for other in names if other != name and other not in addons.load(name).requires]
+        if others:
+            listed = "".join(f"    {addons.PACKAGE}.{other}\n" for other in others)
+            contracts.append(f"name = {name}\ntype = forbidden\nsource_modules = {addons.PACKAGE}.{name}\n")
+            contracts[-1] += f"allow_indirect_imports = true\nforbidden_modules =\n{listed}"
+    contracts[0] += f"forbidden_modules = {addons.PACKAGE}\n"
+    config = tmp_path / "importlinter.ini"
+    parts = [f"[importlinter:contract:{number}]\n{contract}" for number, contract in enumerate(contracts)]
+    config.write_text(f"[importlinter]\nroot_packages =\n{packages}\n" + "\n".join(parts))
+    linter = Path(sys.executable).with_name("lint-imports")
+    ended = subprocess.run(
+        [linter, "--config", config, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"Contracts: {len(contracts)} kept, 0 broken." in ended.stdout
