@@ -60,7 +60,7 @@ def pytest_load_initial_conftests() -> Iterator[None]:
     if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and "REDIS_URL" in named:
         # Each worker process empties a Redis database of its own. Redis has 16.
         named["REDIS_URL"] = f"{named['REDIS_URL'].rstrip('/').removesuffix('/0')}/{int(worker[2:]) % 16}"
-    for name in our_settings():
+    for name in our_settings() - {"ADDONS"}:  # which chooses the tests too
         os.environ.pop(name, None)
     os.environ["DJANGO_SETTINGS_MODULE"] = "callerid_project.settings"
     # On a busy machine Redis may take more than 100 ms, and most tests are not about what a process counts alone.

@@ -19,9 +19,9 @@ from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contrib.evaluation.services import Result, Truth, figures
 from lookup.answers import Failed, Found, NotFound
 from lookup.connectors import registry
-from lookup.evaluation import Result, Truth, figures
 from phonebook.models import ComplaintDay, Contact
 from tests import connectors, upstream
 from tests.mock_vendors import PRESETS, Vendors

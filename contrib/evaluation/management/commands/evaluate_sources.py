@@ -12,10 +12,10 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError, CommandParser
 
+from contrib.evaluation.services import Evaluation, Figures, Reply, Truth, name_hash
 from core import loop, numbers
 from core.commands import JSONCommand
 from core.progress_bar import progress_bar
-from lookup.evaluation import Evaluation, Figures, Reply, Truth, name_hash
 from lookup.search import SLOTS
 from phonebook.imports.files import open_text
 from phonebook.imports.readers.base import Rejected, UnreadableFile, rejected

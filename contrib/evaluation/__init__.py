@@ -1,0 +1,1 @@
+"""How good the verdicts and names of sources are: docs/evaluating-sources.md."""

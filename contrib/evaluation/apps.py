@@ -1,0 +1,5 @@
+from core.addons import Addon
+
+
+class EvaluationAddon(Addon):
+    name = "contrib.evaluation"
