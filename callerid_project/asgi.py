@@ -23,9 +23,10 @@ from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import resolve, reverse
+from django.utils.module_loading import import_string
 
 from accounts import unknown_charges
-from callerid_project import error_reports, errors, middleware
+from callerid_project import error_reports, errors, hooks, middleware
 from callerid_project.page_handler import PageHandler
 from core import admission, background, db, loop, metrics, tracing
 from core.request_body import BodyTooLarge, IncompleteBody, read_body
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 
 error_reports.configure()
 tracing.configure()
+for start in hooks.ON_START:
+    import_string(start)()
 for slot in SLOTS:
     bound_sources(slot)  # raises ImproperlyConfigured now, not at the first search
 
@@ -278,6 +281,8 @@ async def _lifespan(state: dict[str, Any], receive: Any, send: Any) -> None:
     await loop.run_in_thread(background.close_all)
     await loop.run_in_thread(tracing.close)
     await loop.run_in_thread(error_reports.close)
+    for stop in hooks.ON_STOP:
+        await loop.run_in_thread(import_string(stop))
     if pool is not None:
         pool.close()
     await send({"type": "lifespan.shutdown.complete"})

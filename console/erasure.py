@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from django.contrib.admin.models import LogEntry
 from django.db import connection
 from django.db.models import QuerySet
+from django.utils.module_loading import import_string
 
 from accounts.models import CreditEntry, IdempotencyRecord
 from core import db
 from core import numbers as phone_numbers
 from core.hashing import keyed_hash
-from core.retention import update_in_batches
+from core.retention import NUMBERED, update_in_batches
 from lookup import file_lookups
 from lookup.models import FileLookupRow
 from monitoring import request_log
@@ -48,6 +49,9 @@ def count(numbers: Sequence[str]) -> dict[str, int]:
     for name, rows in _rows(numbers).items():
         with db.scan():
             counts[name] = rows.count()
+    for each in NUMBERED:
+        with db.scan():
+            counts[each.name] = import_string(each.count)(numbers)
     counts["uploads"] = ImportUpload.objects.count()
     return counts | {"imports": len(batches.holding(numbers)), "admin_entries": len(_history_with(frozenset(numbers)))}
 
@@ -72,6 +76,7 @@ def erase(numbers: Iterable[str], *, block: bool = False, wait: bool = True) -> 
         "admin_entries": _erase_from_history(frozenset(numbers)),
         **_erase_from_ledger(numbers),
         "requests": request_log.erase(numbers),
+        **{each.name: import_string(each.erase)(numbers) for each in NUMBERED},
         "overwritten": _truncate_wal(),
     }
 

@@ -1,20 +1,24 @@
 """The pages of the console, for its sidebar and its search, and what each role may do. (`theme` has the user menu.)
 
 To add a page: register a ModelAdmin in a module of the `admin` package of its app (`console.admin` has those of
-Django's own models), and add it to `_SIDEBAR`. tests/console/role_table.py says which role may open it.
+Django's own models), and add it to `_SIDEBAR`, or from an add-on to SIDEBAR. tests/console/role_table.py says which
+role may open it.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 from django.http import HttpRequest
 from django.urls import reverse
 
+from core.hooks import Hook
+
 _EVERY_ROLE = "viewer auditor billing support operator"
 _EXCEPT_BILLING = "viewer auditor support operator"
 
 
-class _Page(NamedTuple):
+class Page(NamedTuple):
     """`icon`: a Material symbol. `name`: that of the URL. `permission`: to open it, or several; `roles`: those that
     have it. `synonyms`: other words by which the search finds it. `row_action`: of an action on a row, the end of the
     name of its URL, which has the row's key."""
@@ -37,45 +41,71 @@ class _Page(NamedTuple):
         return all(word in names for word in text.casefold().split())
 
 
-def _list(title: str, icon: str, model: str, roles: str, synonyms: str = "") -> _Page:
+def list_page(title: str, icon: str, model: str, roles: str, synonyms: str = "") -> Page:
     app, _, name = model.partition(".")
-    return _Page(title, icon, f"{app}_{name}_changelist", f"{app}.view_{name}", roles, synonyms)
+    return Page(title, icon, f"{app}_{name}_changelist", f"{app}.view_{name}", roles, synonyms)
 
 
-def _add(title: str, model: str, roles: str, synonyms: str) -> _Page:
+def add_page(title: str, model: str, roles: str, synonyms: str) -> Page:
     app, _, name = model.partition(".")
-    return _Page(title, "", f"{app}_{name}_add", f"{app}.add_{name}", roles, synonyms)
+    return Page(title, "", f"{app}_{name}_add", f"{app}.add_{name}", roles, synonyms)
 
 
-def _in_list(title: str, model: str, permission: str, synonyms: str, row_action: str = "") -> _Page:
+def _inlist_page(title: str, model: str, permission: str, synonyms: str, row_action: str = "") -> Page:
     """An action on a row of a list: the page is the list."""
-    page = _list(title, "", model, "")
+    page = list_page(title, "", model, "")
     return page._replace(permission=f"{page.permission} {permission}", synonyms=synonyms, row_action=row_action)
 
 
-def _import(title: str, model: str, synonyms: str) -> _Page:
+def _import(title: str, model: str, synonyms: str) -> Page:
     app, _, name = model.partition(".")
     permissions = " ".join(f"{app}.{each}_{name}" for each in ("add", "change", "delete"))
-    return _Page(title, "", f"{app}_{name}_import_file", permissions, "", f"upload a file csv {synonyms}")
+    return Page(title, "", f"{app}_{name}_import_file", permissions, "", f"upload a file csv {synonyms}")
 
+
+class Place(NamedTuple):
+    """Where a page stands in the sidebar: in this section, after the page with this title, or at the section's end."""
+
+    section: str
+    page: Page
+    after: str = ""
+
+
+class Grant(NamedTuple):
+    """`roles`: those that have these permissions, to do something on pages. Both are separated by spaces."""
+
+    roles: str
+    permissions: str
+
+
+class View(NamedTuple):
+    """A page of the console that belongs to no model. `view`: the dotted path of a function, imported when the page is
+    first opened."""
+
+    route: str
+    view: str
+    name: str
+
+
+SIDEBAR, ACTIONS, GRANTS, VIEWS = Hook[Place](), Hook[Page](), Hook[Grant](), Hook[View]()
 
 #: By section.
 _SIDEBAR = {
     "": [
-        _Page("Dashboard", "monitoring", "index", "", "", "home status health money price"),
-        _list("Alerts", "notifications", "monitoring.incident", _EXCEPT_BILLING, "incidents alarms outage"),
+        Page("Dashboard", "monitoring", "index", "", "", "home status health money price"),
+        list_page("Alerts", "notifications", "monitoring.incident", _EXCEPT_BILLING, "incidents alarms outage"),
     ],
     "Tokens and credits": [
-        _list("Customers", "groups", "accounts.customer", _EVERY_ROLE, "clients companies"),
-        _list("API tokens", "key", "accounts.apitoken", _EVERY_ROLE, "keys jwt balance"),
-        _list(
+        list_page("Customers", "groups", "accounts.customer", _EVERY_ROLE, "clients companies"),
+        list_page("API tokens", "key", "accounts.apitoken", _EVERY_ROLE, "keys jwt balance"),
+        list_page(
             "Ledger",
             "receipt_long",
             "accounts.creditentry",
             "billing support operator auditor",
             "charges credits payments",
         ),
-        _Page(
+        Page(
             "Revenue",
             "payments",
             "revenue",
@@ -85,18 +115,20 @@ _SIDEBAR = {
         ),
     ],
     "Monitoring": [
-        _list("Request log", "list_alt", "monitoring.requestlogentry", "support operator auditor", "searches"),
-        _list("Sources", "speed", "monitoring.source", _EXCEPT_BILLING, "vendors connectors cost price"),
-        _Page("Test a number", "phone_in_talk", "monitoring_source_test", "monitoring.test_lookup", "support operator"),
-        _list("Notices", "mail", "monitoring.notice", "support operator auditor", "e-mails webhooks"),
+        list_page("Request log", "list_alt", "monitoring.requestlogentry", "support operator auditor", "searches"),
+        list_page("Sources", "speed", "monitoring.source", _EXCEPT_BILLING, "vendors connectors cost price"),
+        Page("Test a number", "phone_in_talk", "monitoring_source_test", "monitoring.test_lookup", "support operator"),
+        list_page("Notices", "mail", "monitoring.notice", "support operator auditor", "e-mails webhooks"),
     ],
     "Numbers": [
-        _list("Rules", "gavel", "phonebook.numberrule", "support operator auditor", "blacklist whitelist"),
-        _list("Contacts", "contacts", "phonebook.contact", "operator auditor", "names address book"),
-        _list("Complaints", "report", "phonebook.complaintday", "operator auditor", "spam robocalls"),
-        _list("Look up a file", "find_in_page", "lookup.filelookup", "operator", "look-ups batch csv search numbers"),
-        _list("Imports", "upload_file", "phonebook.importbatch", "operator auditor", "undo uploads"),
-        _Page(
+        list_page("Rules", "gavel", "phonebook.numberrule", "support operator auditor", "blacklist whitelist"),
+        list_page("Contacts", "contacts", "phonebook.contact", "operator auditor", "names address book"),
+        list_page("Complaints", "report", "phonebook.complaintday", "operator auditor", "spam robocalls"),
+        list_page(
+            "Look up a file", "find_in_page", "lookup.filelookup", "operator", "look-ups batch csv search numbers"
+        ),
+        list_page("Imports", "upload_file", "phonebook.importbatch", "operator auditor", "undo uploads"),
+        Page(
             "Erase a number's data",
             "delete_forever",
             "phonebook_contact_erase",
@@ -106,78 +138,92 @@ _SIDEBAR = {
         ),
     ],
     "Operators": [
-        _list("Users", "person", "auth.user", "auditor", "staff operators accounts"),
-        _list("Roles", "shield_person", "auth.group", "auditor", "permissions groups"),
-        _list("Alert recipients", "contact_mail", "monitoring.alertrecipient", "auditor", "e-mail addresses on call"),
-        _list("History", "history", "admin.logentry", "auditor", "audit log changes"),
+        list_page("Users", "person", "auth.user", "auditor", "staff operators accounts"),
+        list_page("Roles", "shield_person", "auth.group", "auditor", "permissions groups"),
+        list_page(
+            "Alert recipients", "contact_mail", "monitoring.alertrecipient", "auditor", "e-mail addresses on call"
+        ),
+        list_page("History", "history", "admin.logentry", "auditor", "audit log changes"),
     ],
 }
 
-#: What the search finds as actions. `_in_list` has no roles: _ACTIONS grants these permissions.
-_OTHERS = [
-    _add("Issue an API token", "accounts.apitoken", "operator", "create new add key jwt"),
-    _in_list(
+#: What the search finds as actions. `row_page` has no roles: _GRANTS grants these permissions.
+_ACTIONS = [
+    add_page("Issue an API token", "accounts.apitoken", "operator", "create new add key jwt"),
+    _inlist_page(
         "Top up tokens",
         "accounts.apitoken",
         "accounts.top_up_apitoken",
         "topup add buy credits price payment",
         "top_up",
     ),
-    _in_list(
+    _inlist_page(
         "Rotate a token (also if stolen)",
         "accounts.apitoken",
         "accounts.rotate_apitoken",
         "renew replace key stolen leaked compromised exposed lost theft",
         "rotate",
     ),
-    _in_list("Revoke a token", "accounts.apitoken", "accounts.revoke_apitoken", "block disable stop key", "revoke"),
-    _add("Add a customer", "accounts.customer", "operator", "create new company client"),
-    _in_list("Refund a search", "accounts.creditentry", "accounts.refund_creditentry", "give back credit charge"),
-    _in_list("Export the ledger", "accounts.creditentry", "accounts.export_creditentry", "csv download"),
-    _in_list("Send a test alert", "monitoring.incident", "monitoring.change_notice", "webhook e-mail")._replace(
+    _inlist_page("Revoke a token", "accounts.apitoken", "accounts.revoke_apitoken", "block disable stop key", "revoke"),
+    add_page("Add a customer", "accounts.customer", "operator", "create new company client"),
+    _inlist_page("Refund a search", "accounts.creditentry", "accounts.refund_creditentry", "give back credit charge"),
+    _inlist_page("Export the ledger", "accounts.creditentry", "accounts.export_creditentry", "csv download"),
+    _inlist_page("Send a test alert", "monitoring.incident", "monitoring.change_notice", "webhook e-mail")._replace(
         name="monitoring_incident_send_test"
     ),
-    _in_list("Pause a source", "monitoring.source", "monitoring.pause_source", "stop vendor", "pause"),
-    _in_list("Resume a source", "monitoring.source", "monitoring.pause_source", "start vendor", "resume"),
-    _in_list("Check a source", "monitoring.source", "monitoring.check_source", "vendor connection", "check_now"),
-    _add("Add a rule", "phonebook.numberrule", "operator", "blacklist whitelist block allow spam prefix"),
-    _Page("Upload numbers to look up", "", "lookup_filelookup_upload", "lookup.add_filelookup", "operator", "csv file"),
+    _inlist_page("Pause a source", "monitoring.source", "monitoring.pause_source", "stop vendor", "pause"),
+    _inlist_page("Resume a source", "monitoring.source", "monitoring.pause_source", "start vendor", "resume"),
+    _inlist_page("Check a source", "monitoring.source", "monitoring.check_source", "vendor connection", "check_now"),
+    add_page("Add a rule", "phonebook.numberrule", "operator", "blacklist whitelist block allow spam prefix"),
+    Page("Upload numbers to look up", "", "lookup_filelookup_upload", "lookup.add_filelookup", "operator", "csv file"),
     _import("Import contacts", "phonebook.contact", "vcard"),
     _import("Import complaints", "phonebook.complaintday", "ftc fcc block list"),
-    _add("Add a contact", "phonebook.contact", "operator", "create new name"),
+    add_page("Add a contact", "phonebook.contact", "operator", "create new name"),
     # No such permission: only superusers have it.
-    _Page("Invite a user", "", "auth_user_invite", "console.superuser", "", "add new operator colleague"),
-    _Page("Change password", "", "password_change"),
-    _Page("Two-factor authentication", "", "second_factor", "", "", "2fa two factor mfa otp totp recovery codes"),
+    Page("Invite a user", "", "auth_user_invite", "console.superuser", "", "add new operator colleague"),
+    Page("Change password", "", "password_change"),
+    Page("Two-factor authentication", "", "second_factor", "", "", "2fa two factor mfa otp totp recovery codes"),
 ]
 
-#: By the roles that have them, the permissions to do something on these pages.
-_ACTIONS = {
-    "billing support operator": ("accounts.top_up_apitoken",),
-    "support operator": ("accounts.refund_creditentry",),
-    "operator": (
-        *(f"accounts.{action}_apitoken" for action in ("change", "adjust", "transfer", "rotate", "revoke")),
-        *(f"accounts.{action}_customer" for action in ("add", "change", "delete")),
-        *(f"phonebook.{action}_numberrule" for action in ("change", "delete")),
-        *(f"phonebook.{action}_contact" for action in ("change", "delete")),
-        *(f"phonebook.{action}_complaintday" for action in ("add", "change", "delete")),
-        *("accounts.give_any_credits", "monitoring.change_notice"),
-        *("monitoring.check_source", "monitoring.pause_source", "monitoring.handle_incident"),
+_GRANTS = [
+    Grant("billing support operator", "accounts.top_up_apitoken"),
+    Grant("support operator", "accounts.refund_creditentry"),
+    Grant("operator auditor", "accounts.export_creditentry"),
+    *(
+        Grant("operator", permissions)
+        for permissions in (
+            "accounts.change_apitoken accounts.adjust_apitoken accounts.transfer_apitoken",
+            "accounts.rotate_apitoken accounts.revoke_apitoken accounts.give_any_credits",
+            "accounts.add_customer accounts.change_customer accounts.delete_customer",
+            "phonebook.change_numberrule phonebook.delete_numberrule",
+            "phonebook.change_contact phonebook.delete_contact",
+            "phonebook.add_complaintday phonebook.change_complaintday phonebook.delete_complaintday",
+            "monitoring.change_notice monitoring.check_source monitoring.pause_source monitoring.handle_incident",
+        )
     ),
-    "operator auditor": ("accounts.export_creditentry",),
-}
+]
+
+
+def _sections() -> dict[str, list[Page]]:
+    """The sidebar, with the pages of add-ons."""
+    found = {section: list(pages) for section, pages in _SIDEBAR.items()}
+    for section, page, after in SIDEBAR:
+        pages = found.setdefault(section, [])
+        titles = [each.title for each in pages]
+        pages.insert(titles.index(after) + 1 if after in titles else len(pages), page)
+    return found
 
 
 def permissions_of(role: str) -> set[str]:
     """The permissions that this version gives to a role."""
-    pages = [page for section in (*_SIDEBAR.values(), _OTHERS) for page in section]
+    pages = [*chain.from_iterable(_sections().values()), *_ACTIONS, *ACTIONS]
     granted = {page.permission for page in pages if role in page.roles.split()}
-    return granted.union(*(names for roles, names in _ACTIONS.items() if role in roles.split()))
+    return granted.union(*(each.permissions.split() for each in (*_GRANTS, *GRANTS) if role in each.roles.split()))
 
 
 def found_by(text: str, request: HttpRequest) -> Iterator[tuple[str, str, str]]:
     """Title, URL and section of the pages of the sidebar with this name that the user may open."""
-    for section, pages in _SIDEBAR.items():
+    for section, pages in _sections().items():
         for page in _permitted(request, pages):
             if page.is_called(text):
                 yield page.title, page.url, section
@@ -185,7 +231,7 @@ def found_by(text: str, request: HttpRequest) -> Iterator[tuple[str, str, str]]:
 
 def actions_found_by(text: str, request: HttpRequest) -> Iterator[tuple[str, str]]:
     """Title and URL of the actions with this name that the user may perform."""
-    for page in _permitted(request, _OTHERS):
+    for page in _permitted(request, [*_ACTIONS, *ACTIONS]):
         if page.is_called(text):
             yield page.title, page.url
 
@@ -193,7 +239,7 @@ def actions_found_by(text: str, request: HttpRequest) -> Iterator[tuple[str, str
 def row_actions_found_by(text: str, request: HttpRequest) -> Iterator[tuple[str, str, str, str]]:
     """Title, model, end of the URL's name and the other words, of the actions on a row with which the text begins."""
     words = text.split()
-    for page in _permitted(request, [page for page in _OTHERS if page.row_action]):
+    for page in _permitted(request, [page for page in (*_ACTIONS, *ACTIONS) if page.row_action]):
         for count in range(len(words) - 1, 0, -1):
             names = f"{page.title} {page.synonyms}".casefold().split()
             if {word.casefold() for word in words[:count]} <= {*names}:
@@ -202,9 +248,9 @@ def row_actions_found_by(text: str, request: HttpRequest) -> Iterator[tuple[str,
                 break
 
 
-def current(path: str) -> tuple[str, _Page] | None:
+def current(path: str) -> tuple[str, Page] | None:
     """The section and the page of the sidebar to which this path belongs; None for other pages."""
-    every = [(section, page) for section, pages in _SIDEBAR.items() for page in pages]
+    every = [(section, page) for section, pages in _sections().items() for page in pages]
     containing = [(section, page) for section, page in every if page.name != "index" and path.startswith(page.url)]
     is_index = [(section, page) for section, page in every if path == page.url]
     return max(containing or is_index, key=lambda one: len(one[1].url), default=None)
@@ -223,9 +269,9 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
                 for page in _permitted(request, pages)
             ],
         }
-        for section, pages in _SIDEBAR.items()
+        for section, pages in _sections().items()
     ]
 
 
-def _permitted(request: HttpRequest, pages: list[_Page]) -> list[_Page]:
+def _permitted(request: HttpRequest, pages: list[Page]) -> list[Page]:
     return [page for page in pages if request.user.has_perms(page.permission.split())]

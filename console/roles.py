@@ -30,9 +30,12 @@ SENTENCES = {
         "numbers."
     ),
 }
-#: Only permissions that are new with a version reach roles that exist. To give an older one to another role takes a
-#: migration.
-ROLES = {role: pages.permissions_of(role) for role in SENTENCES}
+
+
+def permissions_by_role() -> dict[str, set[str]]:
+    """Only permissions that are new with a version reach roles that exist. To give an older one to another role takes a
+    migration."""
+    return {role: pages.permissions_of(role) for role in SENTENCES}
 
 
 def write_roles(using: str, **kwargs: Any) -> None:
@@ -44,11 +47,12 @@ def write_roles(using: str, **kwargs: Any) -> None:
 
 
 def _write_roles(using: str) -> None:
+    roles = permissions_by_role()
     before = _names(Permission.objects.using(using))
-    for label in sorted({name.partition(".")[0] for name in set().union(*ROLES.values())}):
+    for label in sorted({name.partition(".")[0] for name in set().union(*roles.values())}):
         create_permissions(apps.get_app_config(label), verbosity=0, using=using)
     permissions = {_name(each): each for each in Permission.objects.using(using).select_related("content_type")}
-    for role, granted in ROLES.items():
+    for role, granted in roles.items():
         group, is_new = Group.objects.using(using).get_or_create(name=role)
         kept = granted & before
         if is_new or (kept and kept <= _names(group.permissions)):

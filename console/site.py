@@ -32,7 +32,7 @@ from unfold.forms import AuthenticationForm
 from unfold.sites import UnfoldAdminSite
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminRadioSelectWidget, UnfoldAdminTextInputWidget
 
-from console import login_limits, login_log, second_factor, status_page
+from console import login_limits, login_log, pages, second_factor, status_page
 from console.invitation_page import InvitationView
 from core import history, throttling
 from core.admin import ConsoleAdmin, Secret, submitted
@@ -182,6 +182,7 @@ class ConsoleSite(UnfoldAdminSite):
             path("running-out/", verified(_imported("console.dashboard.running_out")), name="running_out"),
             path("revenue/", verified(_imported("console.revenue.view")), name="revenue"),
             path("revenue/last-month/", verified(_imported("console.revenue.last_month")), name="revenue_last_month"),
+            *(path(each.route, verified(_imported(each.view)), name=each.name) for each in pages.VIEWS),
             path("second-factor/", verified(self.overview), name="second_factor"),
             path("second-factor/verify/", self.verify, name="second_factor_verify"),
             path("second-factor/set-up/", self.set_up, name="second_factor_set_up"),

@@ -1,19 +1,46 @@
 """Batched deletes and updates, in short transactions, while searches are answered."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from core.db import scan, yield_to_writers
+from core.hooks import Hook
 
 #: Retention of statistics and settled notices: more than a year, to compare with the previous one.
 KEPT_DAYS = 400
 #: Rows of statistics and of the request log that are deleted in one transaction.
 PRUNE_ROWS = 5_000
+
+
+class Expiring(NamedTuple):
+    """`prune`: the dotted path of a function that deletes the expired rows, and returns how many. `name`: theirs in the
+    command's result; `sentence`: for its help, such as "alerts after 400 days"."""
+
+    name: str
+    prune: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """Rows with phone numbers. `name`: theirs in the result of `forget`. `title` and `happens`: what they are and what
+    happens to them, such as "Requests in the request log" and "the number's mask and hash are removed". `count` and
+    `erase`: the dotted paths of functions of numbers (their digits) that return how many rows are erased."""
+
+    name: str
+    title: str
+    happens: str
+    count: str
+    erase: str
+
+
+EXPIRING, NUMBERED = Hook[Expiring](), Hook[Numbered]()
 
 
 def oldest_kept() -> datetime:

@@ -22,6 +22,7 @@ from core.admin import require
 from core.commands import command_line
 from core.database_errors import describe
 from core.forms import ConfirmationField, PhoneNumberField, TextField, country_code_help
+from core.retention import NUMBERED
 from core.text import sentence
 from phonebook.imports.staging import LockNotAvailable
 from phonebook.suppression import SuppressedNumbers
@@ -31,7 +32,7 @@ MAX_NUMBERS = 20
 #: Of all statements together that read a whole table. Proxies wait for 60 s.
 PAGE_TIMEOUT_S = 50.0
 #: By the names of `erasure.count`: what it counts, and what happens to it.
-WHAT = {
+_WHAT = {
     "contacts": ("Contacts", "deleted"),
     "address_book_contacts": ("Contacts of address books", "deleted"),
     "complaint_days": ("Complaints, by day and source", "deleted"),
@@ -55,6 +56,12 @@ STAYS = (
     "rules for a prefix of the number",
     "notes, names and reasons in which somebody typed the number",
 )
+
+
+def what() -> dict[str, tuple[str, str]]:
+    """With the rows of add-ons."""
+    return _WHAT | {each.name: (each.title, each.happens) for each in NUMBERED}
+
 
 _USE_COMMAND = f"Try again, or use the command {command_line('forget')} on the server, which has no time limit."
 
@@ -150,7 +157,7 @@ def _preview(found: list[str]) -> dict[str, Any]:
     except OperationalError:
         return context | {"problem": f"The database could not count in time what is stored. {_USE_COMMAND}"}
     context["is_unknown"] = not any(count for name, count in counts.items() if name != "uploads")
-    return context | {"rows": [(*WHAT[name], counts[name]) for name in WHAT if name in counts]}
+    return context | {"rows": [(*said, counts[name]) for name, said in what().items() if name in counts]}
 
 
 def _erased(request: HttpRequest, form: forms.Form) -> dict[str, Any]:
@@ -183,19 +190,20 @@ def _erased(request: HttpRequest, form: forms.Form) -> dict[str, Any]:
         return {"problem": problem, "form": ErasureForm({**request.POST.dict(), "once": uuid4()})}
     suppressed = SuppressedNumbers()
     blocked = all(number in suppressed for number in found)
-    lines = [f"{title}: {result[name]:,}, {what}" for name, (title, what) in WHAT.items() if result[name]]
-    counts = ", ".join(f"{name.replace('_', ' ')} {result[name]}" for name in WHAT if result[name])
+    rows = what()
+    lines = [f"{title}: {result[name]:,}, {happens}" for name, (title, happens) in rows.items() if result[name]]
+    counts = ", ".join(f"{name.replace('_', ' ')} {result[name]}" for name in rows if result[name])
     record(
         f"Erased the data of a number: {reference} {sentence(counts or 'Nothing was stored')}{' Blocked.' * blocked}"
     )
-    what = [
+    lines = [
         f"Request: {reference}",
         "",
         *(lines or ["Nothing was stored about the number."]),
         "",
         "Imports skip the number from now on." if blocked else "A later import that contains the number adds it again.",
     ]
-    report = _report(masked, entries.latest("pk"), what)
+    report = _report(masked, entries.latest("pk"), lines)
     return {"report": report, "form": None, "left_in_file": result["overwritten"] is False}
 
 

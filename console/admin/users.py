@@ -32,7 +32,7 @@ from unfold.widgets import (
 from accounts.admin.base import TokenRefusingAdmin
 from console import invitations, login_log, second_factor
 from console.models import Invitation
-from console.roles import ROLES, SENTENCES
+from console.roles import SENTENCES, permissions_by_role
 from core.admin import (
     ConditionFilter,
     Secret,
@@ -373,7 +373,7 @@ class RoleAdmin(DjangoGroupAdmin, SuperuserOnlyAdmin):
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest | None = None, **kwargs: Any) -> Any:
         """Offer only permissions that some role has: the others have no effect."""
-        codenames = {name.partition(".")[2] for name in set().union(*ROLES.values())}
+        codenames = {name.partition(".")[2] for name in set().union(*permissions_by_role().values())}
         kwargs["queryset"] = Permission.objects.filter(codename__in=codenames)
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
         if isinstance(field, forms.ModelMultipleChoiceField):

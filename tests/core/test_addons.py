@@ -1,5 +1,6 @@
 """The kernel works without add-ons, and says what is wrong with those that are chosen."""
 
+import json
 import os
 import subprocess
 import sys
@@ -21,7 +22,7 @@ def manage(tmp_path: Path, *arguments: str, **environment: str) -> str:
     command = [sys.executable, "manage.py", *arguments]
     env = {"PATH": os.environ["PATH"], "CALLERID_DATA_DIR": str(tmp_path / "data"), **environment}
     ended = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    return ended.stdout + ended.stderr
+    return ended.stdout if ended.returncode == 0 else ended.stderr
 
 
 def test_items_of_a_hook_are_in_their_order() -> None:
@@ -71,6 +72,40 @@ def test_kernel_starts_without_add_ons(tmp_path: Path) -> None:
     loaded = "import sys; print([name for name in sys.modules if name.partition('.')[0] == 'contrib'])"
     said = manage(tmp_path, "shell", "--no-imports", "-c", f"import callerid_project.asgi; {loaded}", ADDONS="none")
     assert said.splitlines()[-1] in ("[]", "['contrib']")  # find_spec loads the package, which is empty
+
+
+def test_add_on_uses_every_hook(tmp_path: Path) -> None:
+    def run(*arguments: str) -> str:
+        return manage(tmp_path, *arguments, ADDONS=PLAIN)
+
+    run("migrate")
+    assert json.loads(run("prune", "--json"))["plain_rows"] == 11
+    assert ", plain rows after 9 days, " in " ".join(run("prune", "--help").split())
+    said = run("forget", "+44 7700 900123")
+    assert "Plain numbers: 1." in said
+    script = """
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from console import pages
+from console.admin.erasure import what
+from tests.addons.plain.services import called
+import callerid_project.asgi
+viewer = User.objects.create_user("v", password="v", is_staff=True)
+viewer.groups.add(Group.objects.get(name="viewer"))
+client = Client(headers={"host": "localhost"})
+client.force_login(viewer)
+print(client.get("/plain").text, client.get("/admin/plain/").text, viewer.has_perm("accounts.change_customer"))
+print(what()["plain_numbers"], called)
+request = client.get("/admin/").wsgi_request
+request.user = viewer
+numbers = next(each for each in pages.sidebar(request) if each["title"] == "Numbers")
+print([each["title"] for each in numbers["items"]], list(pages.actions_found_by("do it", request)))
+"""
+    assert run("shell", "--no-imports", "-c", script).splitlines() == [
+        "plain plain True",
+        "('Plain numbers', 'deleted') ['start']",
+        "['Plain page'] [('Do it', '/admin/plain/')]",
+    ]
 
 
 def test_imports_of_add_ons_are_those_that_they_require(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from django.core.management.base import CommandError, CommandParser
 from console import erasure
 from core import history, numbers
 from core.commands import JSONCommand
+from core.retention import NUMBERED
 from phonebook import suppression
 
 MAX_NAMED = 5
@@ -59,6 +60,7 @@ class Command(JSONCommand):
                 "Cleared: imports {imports}, ledger entries {ledger_entries}, stored answers {stored_answers}, "
                 "requests in the request log {requests}, history entries {admin_entries}."
             ).format(shown, **result)
+            message += "".join(f" {each.title}: {result[each.name]}." for each in NUMBERED)
             if result["blocked"]:
                 message += f" Blocked: imports skip {result['blocked']} of {len(read)} numbers."
         history.record(action=action, name=name, message=message.replace(shown, name))

@@ -5,15 +5,18 @@ from typing import Any
 from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from accounts import idempotency, request_statistics, unknown_charges
 from core.commands import JSONCommand
-from core.retention import KEPT_DAYS
+from core.retention import EXPIRING, KEPT_DAYS
 from lookup import file_lookups
 from monitoring import incidents, mutes, notices, request_log, source_statistics, task_runs
 from phonebook import cache_versions
 from phonebook.imports import batches, undo, uploads
 from phonebook.imports.complaints import drop_unused_subjects, prune_complaints
+
+_OF_ADDONS = "".join(f"{each.sentence}, " for each in EXPIRING)
 
 
 class Command(JSONCommand):
@@ -22,8 +25,9 @@ class Command(JSONCommand):
         f"records after 24 hours, statistics, settled notices, alerts and settled charges after {KEPT_DAYS} days, "
         f"complaints after {settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, what "
         f"is kept to undo imports after {batches.UNDO_DAYS} days, imports after {KEPT_DAYS} days, uploaded files that "
-        f"nobody has imported after {uploads.KEPT.days} day, file look-ups after {file_lookups.KEPT.days}, cache "
-        f"versions after {cache_versions.KEPT.days} days, and expired sessions and mutes. First "
+        f"nobody has imported after {uploads.KEPT.days} day, {_OF_ADDONS}"
+        f"file look-ups after {file_lookups.KEPT.days}, cache versions after "
+        f"{cache_versions.KEPT.days} days, and expired sessions and mutes. First "
         "refund searches that were answered with 500 and yet charged (docs/ledger.md). Safe while serving; run it "
         "daily from cron."
     )
@@ -45,6 +49,7 @@ class Command(JSONCommand):
             "subjects": drop_unused_subjects(),
             "cache_versions": cache_versions.prune(),
             "sessions": Session.objects.filter(expire_date__lt=timezone.now()).delete()[0],
+            **{each.name: import_string(each.prune)() for each in EXPIRING},
         }
         task_runs.record(task_runs.PRUNE, succeeded=True)
         counts = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in deleted.items())

@@ -1,1 +1,23 @@
 """Uses every hook of the kernel."""
+
+from callerid_project import hooks
+from console import pages
+from core import retention
+
+PACKAGE = "tests.addons.plain"
+
+hooks.URLS.add(f"{PACKAGE}.urls")
+hooks.ON_START.add(f"{PACKAGE}.services.start")
+hooks.ON_STOP.add(f"{PACKAGE}.services.stop")
+pages.SIDEBAR.add(
+    pages.Place("Numbers", pages.Page("Plain page", "star", "plain", "accounts.view_customer", "viewer"), "Rules")
+)
+pages.ACTIONS.add(pages.Page("Do it", "", "plain", "accounts.view_customer"))
+pages.GRANTS.add(pages.Grant("viewer", "accounts.change_customer"))
+pages.VIEWS.add(pages.View("plain/", f"{PACKAGE}.services.page", "plain"))
+retention.EXPIRING.add(retention.Expiring("plain_rows", f"{PACKAGE}.services.prune", "plain rows after 9 days"))
+retention.NUMBERED.add(
+    retention.Numbered(
+        "plain_numbers", "Plain numbers", "deleted", f"{PACKAGE}.services.count", f"{PACKAGE}.services.count"
+    )
+)

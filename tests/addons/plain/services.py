@@ -1,0 +1,25 @@
+from collections.abc import Sequence
+
+from django.http import HttpRequest, HttpResponse
+
+called: list[str] = []
+
+
+def start() -> None:
+    called.append("start")
+
+
+def stop() -> None:
+    called.append("stop")
+
+
+def page(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("plain")
+
+
+def prune() -> int:
+    return 11
+
+
+def count(numbers: Sequence[str]) -> int:
+    return len(numbers)
