@@ -81,17 +81,6 @@ class Environment(environ.Env):
             raise ImproperlyConfigured(f"{name} must be at most {most} digits, without a plus.")
         return value
 
-    def lengths(self, name: str, *, most: int) -> range:
-        """'10' or '6-11': the whole numbers; none if it is unset."""
-        least, _, last = self.text(name).strip().partition("-")
-        with _must_be(name, f"a whole number from 1 to {most}, or two as in 6-11."):
-            if least in ("", "0"):
-                return range(0)
-            found = range(whole_number(least), whole_number(last or least) + 1)
-            if not (found and found[-1] <= most):
-                raise ValueError
-            return found
-
     def rate(self, name: str, default: str) -> tuple[int, int]:
         """'30/m' → (30, 60): how many within how many seconds."""
         count, _, period = self.str(name, default).strip().partition("/")

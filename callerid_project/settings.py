@@ -146,15 +146,9 @@ if CA_BUNDLE:
     except OSError as error:
         raise ImproperlyConfigured("CA_BUNDLE must be a file of PEM certificates, or unset.") from error
 
-# --- The directory for telephones (phonebook.directory) -----------------------------------------------------------
+# --- Numbers without a country code (core.forms) -----------------------------------------------------------------
 
-LDAP_PASSWORD = env.text("CALLERID_LDAP_PASSWORD")
-LDAP_TOKEN = env.text("CALLERID_LDAP_TOKEN")
-LDAP_URL = env.origin("CALLERID_LDAP_URL") or "http://127.0.0.1:8000"
-SPAM_MARK = env.text("CALLERID_SPAM_MARK", "Spam: ")
 COUNTRY_CODE = env.digits("CALLERID_COUNTRY_CODE", most=3)
-TRUNK_PREFIX = env.digits("CALLERID_TRUNK_PREFIX", most=5)
-NATIONAL_DIGITS = env.lengths("CALLERID_NATIONAL_DIGITS", most=14)
 INTERNATIONAL_PREFIX = env.digits("CALLERID_INTERNATIONAL_PREFIX", "00", most=6)
 
 # --- The console -------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from monitoring.admin.requests import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
 from phonebook import rules
 from phonebook.admin.base import number_pages, number_prefix
-from phonebook.directory import named
+from phonebook.contacts import named
 from phonebook.models import ComplaintDay, Contact, NumberRule
 
 MAX_SHOWN = 10

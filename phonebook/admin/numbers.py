@@ -19,7 +19,7 @@ from core.forms import PhoneNumberField
 from phonebook import cache_versions, rules
 from phonebook.admin.base import BY_DIGITS, NumberAdmin, PhoneNumberForm, number_prefix
 from phonebook.admin.uploads import can_import
-from phonebook.directory import named
+from phonebook.contacts import named
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
 
 #: Rules that concern the same numbers as another one, on its page.

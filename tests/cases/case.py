@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+FOLDERS = sorted(file.parent for file in Path(__file__).parent.glob("*/case.toml"))
+
 
 @dataclass(frozen=True)
 class Case:

@@ -1,12 +1,13 @@
 """The settings of each country that docs/telephone-systems.md has, by libphonenumber's metadata."""
 
 import re
+import runpy
 from typing import Any, cast
 
 import pytest
 from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, PhoneMetadata
 
-from phonebook import directory
+from tests import plugin
 from tests.integrations.vectors import documented, region_of
 
 pytestmark = pytest.mark.once
@@ -35,4 +36,5 @@ def test_zero_stays_where_numbering_plans_keep_it() -> None:
         if plan and not plan.national_prefix:
             examples = [each.example_number or "" for each in (plan.fixed_line, plan.mobile)]
             kept |= {str(code)} if any(example.startswith("0") for example in examples) else set()
-    assert kept == directory.ZERO_STAYS
+    for script in ("asterisk/callerid.py", "webhooks/call_webhooks.py"):
+        assert kept == runpy.run_path(str(plugin.ROOT / "integrations" / script))["ZERO_STAYS"], script

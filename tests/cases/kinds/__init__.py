@@ -1,4 +1,5 @@
-"""What is done with a case, by its kind, and compared with its right result. README.md lists the kinds."""
+"""What is done with a case, by its kind, and compared with its right result. README.md lists the kinds, with
+those of add-ons."""
 
 from tests.cases.kinds.clients import client_response, twilio_addresses
 from tests.cases.kinds.deployment import command_environment
@@ -6,7 +7,6 @@ from tests.cases.kinds.files import address_book, contacts, number_file
 from tests.cases.kinds.numbers import callers, missing_country_codes, spellings, typed_amounts
 from tests.cases.kinds.requests import allowed_hosts, connection, forwarded_address, request_id
 from tests.cases.kinds.servers import read_only_database, redis_failover, redis_health
-from tests.cases.kinds.telephones import telephone_directory
 from tests.cases.kinds.vendors import caller_names, compression, coverage, retry_after, vendor_reply
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "request_id",
     "retry_after",
     "spellings",
-    "telephone_directory",
     "twilio_addresses",
     "typed_amounts",
     "vendor_reply",

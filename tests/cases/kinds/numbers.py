@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from django import forms
 
-from callerid_project.environment import Environment
 from core import numbers
 from core.forms import DecimalNumberField, WholeNumberField, country_code_help
-from phonebook import directory
 from tests import plugin
 from tests.cases.case import Case
 
@@ -50,19 +48,14 @@ def typed_amounts(case: Case) -> None:
     assert {text: read(WholeNumberField(), text) for text in whole} == {text: str(n) for text, n in whole.items()}
 
 
-def callers(case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`[given]`: settings; `[searched]`: a caller's number as it arrives = what Asterisk's script, the webhooks and the
-    directory search for, or "". tests/integrations/vectors.py is for all systems."""
+def callers(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`[given]`: settings; `[searched]`: a caller's number as it arrives = what Asterisk's script and the webhooks
+    search for, or "". tests/integrations/vectors.py is for all systems."""
     given, expected = case.data.pop("given", {}), case.data.pop("searched")
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    env = Environment()
-    settings.COUNTRY_CODE = env.text("CALLERID_COUNTRY_CODE")
-    settings.TRUNK_PREFIX = env.text("CALLERID_TRUNK_PREFIX")
-    settings.NATIONAL_DIGITS = env.lengths("CALLERID_NATIONAL_DIGITS", most=14)
-    settings.INTERNATIONAL_PREFIX = env.text("CALLERID_INTERNATIONAL_PREFIX", "00")
     scripts = [plugin.ROOT / "integrations" / name for name in ("asterisk/callerid.py", "webhooks/call_webhooks.py")]
-    readers = [*(runpy.run_path(str(script))["full_number"] for script in scripts), directory.full_number]
+    readers = [runpy.run_path(str(script))["full_number"] for script in scripts]
     got = {caller: {reader(caller) for reader in readers} for caller in expected}
     assert got == {caller: {number} for caller, number in expected.items()}
 

@@ -5,7 +5,7 @@ import shutil
 import socket
 import subprocess
 
-from phonebook.slapd_socket import SUFFIX, USER
+from contrib.telephones.slapd_socket import SUFFIX, USER
 from tests import plugin
 from tests.servers import Server, Unavailable
 

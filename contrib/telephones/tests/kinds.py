@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from contrib.telephones import phone_books, slapd_socket
 from core import loop
-from phonebook import phone_books, slapd_socket
 from phonebook.models import Contact
 from tests.cases.case import Case
 

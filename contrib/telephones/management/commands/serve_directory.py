@@ -5,9 +5,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from contrib.telephones import directory, paid_search, slapd_socket
 from core.api_client import Refused
 from core.http import RequestFailed
-from phonebook import directory, paid_search, slapd_socket
 
 
 class Command(BaseCommand):

@@ -9,9 +9,9 @@ from django.db.models import QuerySet
 from django.db.models.functions import Lower
 
 from core import numbers
-from core.lookups import has_words
 from core.text import INVISIBLE, clean_text
 from phonebook import rules
+from phonebook.contacts import named
 from phonebook.models import Contact
 
 #: What has a meaning in SIP or in a telephone's display, and what shows nothing, as in integrations/.
@@ -97,12 +97,6 @@ def entry(number: str, name: str, location: str, *, spam: bool) -> Entry | None:
     if spam:
         name = settings.SPAM_MARK + (name or f"+{number}")
     return Entry(number, name, displayed(location)) if name else None
-
-
-def named(text: str, rows: QuerySet) -> QuerySet:
-    """The contacts whose name contains each word of the text, in any case (on SQLite only of A to Z), by number. Reads
-    all rows, if few match."""
-    return rows.filter(has_words("name", text)).order_by("number")
 
 
 def with_names(texts: list[str], limit: int) -> list[Entry]:

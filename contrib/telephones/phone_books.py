@@ -5,7 +5,7 @@ from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-from phonebook import directory
+from contrib.telephones import directory
 
 
 class Format(NamedTuple):

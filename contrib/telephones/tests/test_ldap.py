@@ -18,15 +18,15 @@ from unittest.mock import Mock
 import pytest
 from django.db import OperationalError
 
-from callerid_project.environment import Environment
+from contrib.telephones import directory, paid_search, slapd_socket
+from contrib.telephones.slapd_socket import USER
+from contrib.telephones.tests.slapd import PASSWORD, SlapdForTelephones
 from core import loop
 from core.text import storable
-from phonebook import directory, paid_search, rules, slapd_socket
+from phonebook import rules
 from phonebook.models import Contact
-from phonebook.slapd_socket import USER
 from tests import plugin
-from tests.integrations.slapd import PASSWORD, SlapdForTelephones
-from tests.integrations.vectors import GERMANY, NAMES, NATIONAL, NUMBERS, WRITTEN
+from tests.integrations.vectors import GERMANY, NAMES
 from tests.servers import PostgresServer, required
 from tests.service import Service
 from tests.upstream import Upstream, hangs, raw, says
@@ -105,24 +105,6 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 @pytest.fixture
 def search(slapd: SlapdForTelephones, answered: Callable[..., list[str]]) -> Callable[..., list[str]]:
     return partial(answered, slapd.search)
-
-
-@pytest.mark.parametrize(("given", "caller", "number"), NUMBERS + NATIONAL + WRITTEN)
-def test_number_is_completed(given: dict[str, str], caller: str, number: str, settings: Any) -> None:
-    env = Environment()
-    env.ENVIRON = given
-    settings.NATIONAL_DIGITS = env.lengths("NATIONAL_DIGITS", most=14)
-    for name, default in (("COUNTRY_CODE", ""), ("TRUNK_PREFIX", ""), ("INTERNATIONAL_PREFIX", "00")):
-        setattr(settings, name, given.get(name, default))
-    assert directory.full_number(caller) == number
-
-
-@pytest.mark.parametrize(
-    ("caller", "number"),
-    [("+49 30\u20112312\u00a05555", "493023125555"), ("+49 (0)30 23125555", "493023125555"), ("1" * 300, "")],
-)
-def test_number_is_read_like_those_of_the_console(caller: str, number: str) -> None:
-    assert directory.full_number(caller) == number
 
 
 def test_filters_are_the_documented_ones() -> None:
@@ -436,7 +418,7 @@ def test_search_that_hangs_finds_nothing_in_time(
 @pytest.mark.django_db
 def test_log_has_neither_number_nor_name(search: Callable[..., list[str]], caplog: pytest.LogCaptureFixture) -> None:
     Contact.objects.create(number=NUMBER, name=NAME)
-    with caplog.at_level(logging.DEBUG, "phonebook"):
+    with caplog.at_level(logging.DEBUG, "contrib.telephones"):
         search(f"(telephoneNumber=+{NUMBER})")
         search("(cn=muster)")
     assert caplog.messages == ["directory: search by number, 1 found", "directory: search by name, 1 found"]

@@ -3,8 +3,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from contrib.telephones import phone_books
 from core.commands import JSONCommand
-from phonebook import phone_books
 
 
 class Command(JSONCommand):

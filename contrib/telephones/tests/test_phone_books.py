@@ -9,8 +9,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from django.db import OperationalError
 
+from contrib.telephones import directory, phone_books
 from core.text import storable
-from phonebook import directory, phone_books, rules
+from phonebook import rules
 from phonebook.models import Contact
 from tests.integrations.vectors import GERMANY, NAMES, NORTH_AMERICA
 from tests.phonebook.commands.imports import Ran

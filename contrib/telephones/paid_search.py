@@ -6,11 +6,11 @@ import time
 
 from django.conf import settings
 
+from contrib.telephones.directory import Entry, entry
 from core import http
 from core.addresses import policy_for
 from core.api_client import Client
 from core.hashing import keyed_hash
-from phonebook.directory import Entry, entry
 
 log = logging.getLogger(__name__)
 

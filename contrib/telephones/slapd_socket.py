@@ -20,9 +20,9 @@ from pathlib import Path
 from django.conf import settings
 from django.db import transaction
 
+from contrib.telephones import directory, paid_search
 from core import db, loop
 from core.database_errors import describe
-from phonebook import directory, paid_search
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""What telephones find by LDAP and in XML phone books: docs/telephone-systems.md."""

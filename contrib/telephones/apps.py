@@ -1,0 +1,5 @@
+from core.addons import Addon
+
+
+class TelephonesAddon(Addon):
+    name = "contrib.telephones"
