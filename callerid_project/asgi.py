@@ -26,9 +26,9 @@ from django.urls import resolve, reverse
 from django.utils.module_loading import import_string
 
 from accounts import unknown_charges
-from callerid_project import error_reports, errors, hooks, middleware
+from callerid_project import errors, hooks, middleware
 from callerid_project.page_handler import PageHandler
-from core import admission, background, db, loop, metrics, tracing
+from core import admission, background, db, loop, metrics
 from core.request_body import BodyTooLarge, IncompleteBody, read_body
 from lookup.search import SLOTS, bound_sources
 from monitoring.health import probes
@@ -37,8 +37,6 @@ from monitoring.http_metrics import observe_request
 
 log = logging.getLogger(__name__)
 
-error_reports.configure()
-tracing.configure()
 for start in hooks.ON_START:
     import_string(start)()
 for slot in SLOTS:
@@ -279,8 +277,6 @@ async def _lifespan(state: dict[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "lifespan.startup.complete"})
     await receive()
     await loop.run_in_thread(background.close_all)
-    await loop.run_in_thread(tracing.close)
-    await loop.run_in_thread(error_reports.close)
     for stop in hooks.ON_STOP:
         await loop.run_in_thread(import_string(stop))
     if pool is not None:

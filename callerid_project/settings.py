@@ -365,7 +365,6 @@ if not EMBEDDED:
     if TRUSTED_PROXIES > 0:
         SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
-SENTRY_DSN = env.str("SENTRY_DSN", "").strip()
 LOGGING_CONFIG = "callerid_project.logging.configure"
 LOGGING = {
     "level": env.str("LOG_LEVEL", "INFO").strip().upper(),

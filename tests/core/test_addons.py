@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
+from callerid_project.checks import check_variables_of_absent_addons
 from core import addons
 from core.hooks import Hook
 from tests.plugin import ROOT
@@ -59,6 +60,15 @@ def test_settings_of_an_add_on_are_read_and_checked(tmp_path: Path) -> None:
     assert manage(tmp_path, *print_it, ADDONS=PLAIN, PLAIN_COUNT="7") == "7\n"
     said = manage(tmp_path, "check", ADDONS=PLAIN, PLAIN_COUNT="many")
     assert "PLAIN_COUNT must be a whole number from 1" in said
+
+
+def test_variable_of_an_absent_add_on_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addons, "in_package", lambda: [PLAIN])
+    assert check_variables_of_absent_addons() == []
+    monkeypatch.setenv("PLAIN_COUNT", "many")
+    (warning,) = check_variables_of_absent_addons()
+    assert str(warning.id) == "callerid.W003"
+    assert warning.msg == f"PLAIN_COUNT: set, but ignored without the add-on {PLAIN}."
 
 
 def test_add_on_that_registers_nothing_is_an_error(tmp_path: Path) -> None:

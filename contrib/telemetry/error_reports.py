@@ -1,4 +1,4 @@
-"""Optional reports of errors to Sentry: those that are logged at ERROR, without bodies, values or local variables."""
+"""Reports of errors to Sentry: those that are logged at ERROR, without bodies, values or local variables."""
 
 from typing import Any
 

@@ -7,17 +7,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from callerid_project.error_reports import before_send
+from contrib.telemetry.error_reports import before_send
 from tests import upstream
 from tests.api import NUMBER
+from tests.core.test_addons import manage
 from tests.mock_vendors import KEYS, PRESETS
 from tests.plugin import ROOT
+from tests.reliability.test_canary import leaks, used_service
 from tests.service import Service
 from tests.upstream import Upstream, hangs, says
 
@@ -42,7 +45,7 @@ def test_spans_of_a_search_reach_the_collector(serve: Callable[..., Service], ve
     response = requests.post(f"{service.url}/callerid/search", json=body, headers=headers, timeout=60)
     assert response.json()["data"]["source_a"]["name"] == upstream.GOOD_A["name"]
     service.stop()  # which sends the rest
-    received = [gzip.decompress(sent) if sent[:2] == b"\x1f\x8b" else sent for sent in collector.bodies]
+    received = sent_to(collector)
     spans, resources = [], []
     for sent in received:
         for of_resource in ExportTraceServiceRequest.FromString(sent).resource_spans:
@@ -58,6 +61,23 @@ def test_spans_of_a_search_reach_the_collector(serve: Callable[..., Service], ve
     assert inner.count("vendor call") == 1
     for secret in (token, NUMBER, upstream.GOOD_A["name"], *KEYS.values()):
         assert secret.encode() not in b"".join(received)
+
+
+@pytest.mark.slow
+@pytest.mark.reliability
+def test_secrets_and_personal_data_are_in_no_trace(
+    serve: Callable[..., Service], vendor: Callable[..., Upstream], postgres_url: str, redis_url: str
+) -> None:
+    collector = vendor(says({}))
+    environment = {"DATABASE_URL": postgres_url, "REDIS_URL": redis_url, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
+    _, secrets = used_service(serve, vendor, **environment)
+    traces = b"".join(sent_to(collector)).decode("latin-1")
+    assert "vendor call" in traces
+    assert leaks({"traces": traces}, secrets) == []
+
+
+def sent_to(collector: Upstream) -> list[bytes]:
+    return [gzip.decompress(sent) if sent[:2] == b"\x1f\x8b" else sent for sent in collector.bodies]
 
 
 def test_unhandled_error_is_reported_without_values(
@@ -115,6 +135,19 @@ def test_what_is_missing_or_invalid_is_named_at_start(
     command = [sys.executable, "-c", f"{before}import callerid_project.asgi"]
     ended = subprocess.run(command, cwd=ROOT, env=serving_env | setting, capture_output=True, text=True, check=False)
     assert [sentence for sentence in sentences if sentence not in ended.stderr] == []
+
+
+def test_variables_are_reported_without_the_add_on(tmp_path: Path) -> None:
+    variables = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318",
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://localhost:4318/v1/traces",
+        "SENTRY_DSN": "https://key@localhost/1",
+    }
+    said = manage(tmp_path, "check", "--fail-level", "WARNING", ADDONS="none", **variables)
+    ignored = "set, but ignored without the add-on telemetry."
+    assert f"(callerid.W003) {', '.join(variables)}: {ignored}" in said
+    everything = manage(tmp_path, "check", ADDONS="telemetry", **variables)
+    assert everything == "System check identified no issues (0 silenced).\n"
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Traces to an OpenTelemetry collector, and error reports to Sentry: docs/monitoring.md."""

@@ -1,0 +1,5 @@
+from core.addons import Addon
+
+
+class TelemetryAddon(Addon):
+    name = "contrib.telemetry"
