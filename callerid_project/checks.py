@@ -1,14 +1,16 @@
 """Deployment checks (`manage.py check --deploy`): what works, but should not be so in production."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.db import DatabaseError
 
 from callerid_project.environment import Environment
-from core import addons
+from core import addons, db, schema_state
 
 
 @register
@@ -37,6 +39,18 @@ def check_variables_of_absent_addons(**kwargs: Any) -> list[CheckMessage]:
         for name in addons.in_package()
         if name not in settings.ADDONS and (ignored := sorted(_variables(name).intersection(_set())))
     ]
+
+
+@register(Tags.database)
+def check_numbers_of_absent_addons(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Run by `migrate` and by `check --database default`. The service does not start then either."""
+    if not databases:
+        return []
+    try:
+        found = schema_state.numbers_problem(schema_state.applied_migrations(), db.fetch(schema_state.SCHEMA))
+    except DatabaseError:
+        return []
+    return [Error(f"{found}.", id="callerid.E002")] if found else []
 
 
 def _set() -> list[str]:

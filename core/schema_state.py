@@ -1,7 +1,7 @@
 """Whether the database has the migrations and the schema that this version needs. A rolling upgrade migrates first: the
 database may have more than the code."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,9 @@ SCHEMA = {
     """,
 }[db.VENDOR]
 
+#: Columns with phone numbers, in clear text or as a hash.
+NUMBER_COLUMNS = ("number", "number_hash", "digits")
+
 Applied = Iterable[tuple[str, str]]
 
 
@@ -64,8 +67,47 @@ def applied_migrations() -> Applied:
 
 
 def problem() -> str | None:
-    """What `migration_problem` or `schema_problem` finds. Raises DatabaseError."""
-    return migration_problem(applied_migrations()) or schema_problem(db.fetch(SCHEMA))
+    """What `migration_problem`, `schema_problem` or `numbers_problem` finds. Raises DatabaseError."""
+    applied = applied_migrations()
+    if found := migration_problem(applied):
+        return found
+    schema = db.fetch(SCHEMA)
+    return schema_problem(schema) or numbers_problem(applied, schema)
+
+
+def number_tables(applied: Applied, schema: Iterable[tuple[str]]) -> Iterator[tuple[str, str]]:
+    """Tables with columns of phone numbers that belong to no model, so to an add-on that ADDONS does not have, and for
+    each column the statement that returns a row if one is set. `applied`, `schema`: the rows of APPLIED and SCHEMA.
+
+    None while the database is not that of this version: a migration may still drop a table, and a newer version may use
+    it. Tables of other programs are not named after an app that was migrated here."""
+    applied = {(app, name) for app, name in applied}
+    unknown = {app for app, _ in applied - _known_migrations()}
+    if _known_migrations() - applied or unknown & _our_apps():
+        return
+    used = {model._meta.db_table for model in apps.get_models(include_auto_created=True)}
+    prefixes = tuple(f"{app}_" for app, _ in applied)
+    quote = connection.ops.quote_name
+    for (name,) in schema:
+        table, _, column = name.rpartition(".")
+        if column in NUMBER_COLUMNS and table.startswith(prefixes) and table not in used:
+            is_set = f"SELECT 1 FROM {quote(table)} WHERE {quote(column)} IS NOT NULL"  # noqa: S608
+            yield table, f"SELECT 1 WHERE EXISTS ({is_set})"
+
+
+def numbers_problem(applied: Applied, schema: Iterable[tuple[str]]) -> str | None:
+    """A sentence about those of `number_tables` that have numbers, or None. Raises DatabaseError."""
+    return describe_numbers(table for table, is_set in number_tables(applied, schema) if db.fetch(is_set))
+
+
+def describe_numbers(tables: Iterable[str]) -> str | None:
+    """The sentence about these tables; None if there are none."""
+    if not (names := ", ".join(sorted(set(tables)))):
+        return None
+    return (
+        f"No add-on in ADDONS uses {names}, so `forget` would not erase the phone numbers there: add the add-on to "
+        "ADDONS, or drop the table"
+    )
 
 
 def advice(found: str) -> str:

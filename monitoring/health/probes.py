@@ -68,9 +68,14 @@ process_checks: list[Callable[[], str | None]] = []
 
 
 async def schema_problem() -> str | None:
-    """As core.schema_state.problem, on the loop. Raises django.db's errors."""
+    """As core.schema_state.problem, on the loop, without `numbers_problem`. Raises django.db's errors."""
     found = schema_state.migration_problem(await db.afetch(schema_state.APPLIED))
     return found or schema_state.schema_problem(await db.afetch(schema_state.SCHEMA))
+
+
+async def _numbers_problem() -> str | None:
+    tables = schema_state.number_tables(await db.afetch(schema_state.APPLIED), await db.afetch(schema_state.SCHEMA))
+    return schema_state.describe_numbers([table for table, is_set in tables if await db.afetch(is_set)])
 
 
 async def reason_to_refuse_start() -> str | None:
@@ -78,6 +83,7 @@ async def reason_to_refuse_start() -> str | None:
     try:
         found = await schema_problem()
         await replication.aobserve_commits()  # if there is one, the first searches are refused too
+        found = found or await _numbers_problem()
     except (DatabaseError, InterfaceError):
         found = None
     if found and found != schema_state.NOT_MIGRATED:

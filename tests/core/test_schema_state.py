@@ -14,7 +14,9 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
-from core import db, schema_state
+from callerid_project.checks import check_numbers_of_absent_addons
+from core import db, loop, schema_state
+from monitoring.health import probes
 from tests.service import Service
 
 COLUMN = "ALTER TABLE accounts_apitoken RENAME COLUMN note TO remark"
@@ -88,16 +90,61 @@ def test_migrations_of_a_newer_version_are_no_problem(db: None) -> None:
     assert schema_state.problem() is None
 
 
+@pytest.mark.parametrize("column", schema_state.NUMBER_COLUMNS)
+def test_numbers_of_an_absent_add_on_are_a_problem(db: None, column: str) -> None:
+    change(f"CREATE TABLE lookup_absent (id integer, {column} integer)")
+    change("INSERT INTO lookup_absent VALUES (1, NULL)")
+    assert schema_state.problem() is None
+    assert check_numbers_of_absent_addons(["default"]) == []
+    change("INSERT INTO lookup_absent VALUES (2, 44)")
+    said = str(schema_state.problem())
+    assert said == (
+        "No add-on in ADDONS uses lookup_absent, so `forget` would not erase the phone numbers there: add the add-on "
+        "to ADDONS, or drop the table"
+    )
+    (error,) = check_numbers_of_absent_addons(["default"])
+    assert (error.id, error.msg) == ("callerid.E002", f"{said}.")
+    assert check_numbers_of_absent_addons() == []
+    assert loop.run(probes.reason_to_refuse_start()) == said
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM django_migrations WHERE app = 'lookup' AND name LIKE '0001%'",
+        "INSERT INTO django_migrations (app, name, applied) VALUES ('lookup', '9999_newer', '2030-01-01')",
+        "ALTER TABLE lookup_absent RENAME TO other_program",
+    ],
+    ids=["older", "newer", "other program"],
+)
+def test_tables_of_other_versions_and_programs_are_none(db: None, statement: str) -> None:
+    change("CREATE TABLE lookup_absent (number integer)")
+    change("INSERT INTO lookup_absent VALUES (44)")
+    change(statement)
+    assert schema_state.problem() in (None, schema_state.NOT_MIGRATED)
+    assert check_numbers_of_absent_addons(["default"]) == []
+
+
 @pytest.mark.once
 @pytest.mark.slow
-def test_the_service_does_not_start_on_such_a_database(serve: Callable[..., Service]) -> None:
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (COLUMN, "The database's schema lacks accounts_apitoken.note (docs/upgrading.md)"),
+        ("CREATE TABLE lookup_absent AS SELECT 44 AS number", "No add-on in ADDONS uses lookup_absent"),
+    ],
+    ids=["column", "numbers"],
+)
+def test_the_service_does_not_start_on_such_a_database(
+    serve: Callable[..., Service], statement: str, said: str
+) -> None:
     service = serve(DATABASE_URL="", REDIS_URL="")
     assert service.stop() == 0
     (file,) = Path(service.env["CALLERID_DATA_DIR"]).glob("*.sqlite3")
-    with closing(sqlite3.connect(file)) as database:
-        database.execute(COLUMN)
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute(statement)
     command = [sys.executable, "-m", "callerid_project.serve"]
     started = subprocess.run(command, env=service.env, capture_output=True, text=True, timeout=60, check=False)
     assert started.returncode == 3
-    assert "The database's schema lacks accounts_apitoken.note (docs/upgrading.md)" in started.stderr
+    assert said in started.stderr
     assert "Traceback" not in started.stderr
