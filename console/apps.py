@@ -1,11 +1,12 @@
 from typing import Any
 
 from django.apps import AppConfig
-from django.contrib import admin
 from django.contrib.admin.apps import SimpleAdminConfig
 from django.contrib.admin.checks import check_admin_app, check_dependencies
 from django.core import checks
 from django.db.models.signals import post_migrate
+
+from console import pages
 
 
 class ConsoleConfig(AppConfig):
@@ -29,5 +30,5 @@ class AdminConfig(SimpleAdminConfig):
 
 
 def _check_pages(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
-    admin.autodiscover()
+    pages.discover()
     return check_admin_app(app_configs, **kwargs)

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
+from django.apps import apps
+from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.module_loading import import_string
 
 from core.hooks import Hook
 
@@ -87,7 +90,16 @@ class View(NamedTuple):
     name: str
 
 
+class Extension(NamedTuple):
+    """Of the pages of `model`, which another app registers. `mixin`: the dotted path of a subclass of ConsoleAdmin, put
+    before the class of the pages; its `actions_detail` are added to theirs."""
+
+    model: str
+    mixin: str
+
+
 SIDEBAR, ACTIONS, GRANTS, VIEWS = Hook[Place](), Hook[Page](), Hook[Grant](), Hook[View]()
+EXTENSIONS = Hook[Extension]()
 
 #: By section.
 _SIDEBAR = {
@@ -202,6 +214,20 @@ _GRANTS = [
         )
     ),
 ]
+
+
+def discover() -> None:
+    """Register the pages of all apps, and extend those that add-ons extend."""
+    admin.autodiscover()
+    for label, path in EXTENSIONS:
+        model: Any = apps.get_model(label)
+        page: Any = type(admin.site.get_model_admin(model))
+        mixin = import_string(path)
+        if not issubclass(page, mixin):
+            actions = (*page.actions_detail, *mixin.actions_detail)
+            members = {"__module__": page.__module__, "actions_detail": actions}
+            admin.site.unregister(model)
+            admin.site.register(model, type(page.__name__, (mixin, page), members))
 
 
 def _sections() -> dict[str, list[Page]]:

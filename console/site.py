@@ -9,7 +9,7 @@ from typing import Any, cast
 import django_otp
 from django import forms
 from django.conf import settings
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.contrib.admin.views.autocomplete import AutocompleteJsonView
 from django.contrib.admin.views.decorators import staff_member_required
 from django.contrib.auth.models import User
@@ -154,7 +154,7 @@ class ConsoleSite(UnfoldAdminSite):
 
     @property
     def urls(self) -> Any:
-        admin.autodiscover()
+        pages.discover()
         return super().urls
 
     def is_staff(self, request: HttpRequest) -> bool:

@@ -97,6 +97,7 @@ def test_add_on_uses_every_hook(tmp_path: Path) -> None:
 from django.contrib.auth.models import Group, User
 from django.test import Client
 from console import pages
+from accounts import customers
 from console.admin.erasure import what
 from tests.addons.plain.services import called
 import callerid_project.asgi
@@ -106,6 +107,9 @@ client = Client(headers={"host": "localhost"})
 client.force_login(viewer)
 print(client.get("/plain").text, client.get("/admin/plain/").text, viewer.has_perm("accounts.change_customer"))
 print(what()["plain_numbers"], called)
+customer = f"/admin/accounts/customer/{customers.create(name='Example Ltd').pk}"
+print(f'href="{customer}/greet/"' in client.get(f"{customer}/change/").text, end=" ")
+print("Hello, Example Ltd (#1)." in client.post(f"{customer}/greet/", follow=True).text)
 request = client.get("/admin/").wsgi_request
 request.user = viewer
 numbers = next(each for each in pages.sidebar(request) if each["title"] == "Numbers")
@@ -114,6 +118,7 @@ print([each["title"] for each in numbers["items"]], list(pages.actions_found_by(
     assert run("shell", "--no-imports", "-c", script).splitlines() == [
         "plain plain True",
         "('Plain numbers', 'deleted') ['start']",
+        "True True",
         "['Plain page'] [('Do it', '/admin/plain/')]",
     ]
 

@@ -15,6 +15,7 @@ pages.SIDEBAR.add(
 pages.ACTIONS.add(pages.Page("Do it", "", "plain", "accounts.view_customer"))
 pages.GRANTS.add(pages.Grant("viewer", "accounts.change_customer"))
 pages.VIEWS.add(pages.View("plain/", f"{PACKAGE}.services.page", "plain"))
+pages.EXTENSIONS.add(pages.Extension("accounts.customer", f"{PACKAGE}.console.PlainActions"))
 retention.EXPIRING.add(retention.Expiring("plain_rows", f"{PACKAGE}.services.prune", "plain rows after 9 days"))
 retention.NUMBERED.add(
     retention.Numbered(
