@@ -157,7 +157,6 @@ UNFOLD = theme.UNFOLD
 REQUIRE_2FA = env.flag("REQUIRE_2FA", not EMBEDDED)
 OTP_TOTP_ISSUER = theme.UNFOLD["SITE_TITLE"]
 SUPPORT_CREDITS_PER_DAY = env.number("SUPPORT_CREDITS_PER_DAY", 1_000, least=0)
-CUSTOMER_PAGES = env.flag("CUSTOMER_PAGES", False)
 # Low-balance notices are written and sent only if this is on. EMAIL_URL: smtp+tls://user:password@host:587.
 LOW_BALANCE_NOTICES = env.flag("LOW_BALANCE_NOTICES", False)
 # Whether webhooks of customers may have HTTP and private addresses.

@@ -2,7 +2,6 @@ from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path, re_path
 
-from accounts.customer_page import CustomerFigures, CustomerLedger, CustomerPage
 from callerid_project import errors, hooks
 from core.views import on_loop
 from lookup.pages import Docs, Home, Schema
@@ -17,9 +16,6 @@ urlpatterns = [
     path("callerid/search/", on_loop(SearchView.as_view(schema=None)), name="search-slash"),
     re_path(r"^schema/?$", Schema.as_view(), name="schema"),
     re_path(r"^docs/?$", Docs.as_view(), name="docs"),
-    re_path(r"^customer/(?P<link>[A-Za-z0-9_:-]+)/?$", CustomerPage.as_view(), name="customer"),
-    re_path(r"^customer/(?P<link>[A-Za-z0-9_:-]+)\.json/?$", CustomerFigures.as_view(), name="customer-json"),
-    re_path(r"^customer/(?P<link>[A-Za-z0-9_:-]+)\.csv/?$", CustomerLedger.as_view(), name="customer-csv"),
     *(path("", include(module)) for module in hooks.URLS),
     re_path(r"^livez/?$", on_loop(probes.Livez.as_view()), name="livez"),
     re_path(r"^readyz/?$", on_loop(probes.Readyz.as_view()), name="readyz"),

@@ -14,7 +14,7 @@ from tests.servers import Unavailable, required
 #: What the build reads: pages include files of the others.
 READ = ("zensical.toml", "docs", "deploy", "examples", "integrations")
 
-#: The screenshots in docs/images, which tests/browser/test_docs_images.py makes.
+#: The screenshots in docs/images, which test_docs_images.py in the browser tests makes.
 PICTURES = {
     "home-search",
     "customer-page",

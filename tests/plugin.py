@@ -15,7 +15,10 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +38,17 @@ def our_settings() -> set[str]:
     source = "\n".join(path.read_text(encoding="utf-8") for path in files)
     read = re.findall(r'env\.\w+\(\s*"([A-Z0-9_]+)"', source)
     return {*read, *KEYS, "PYTHON", "DJANGO_SETTINGS_MODULE"}
+
+
+def of_addons(name: str) -> dict[Any, Any]:
+    """What chosen add-ons add to a table of the tests: the dictionaries with this name in their `tests` packages."""
+    from django.conf import settings
+
+    from core import addons
+
+    packages = [f"{addons.load(addon).name}.tests" for addon in settings.ADDONS]
+    found = [getattr(import_module(package), name, {}) for package in packages if find_spec(package)]
+    return {key: value for each in found for key, value in each.items()}
 
 
 def generated_keys() -> dict[str, str]:

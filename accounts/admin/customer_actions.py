@@ -1,42 +1,22 @@
-"""The actions on a customer's page: top up a token, set the webhook for low-balance notices, and make a link to the
-customer's own page."""
+"""The actions on a customer's page: top up a token, and set the webhook for low-balance notices."""
 
 from typing import Any
 
 from django import forms
-from django.conf import settings
-from django.http import Http404, HttpRequest, HttpResponse
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse
 from unfold import widgets
 from unfold.enums import ActionVariant
 
-from accounts import credits, customer_links, customer_webhooks
+from accounts import credits, customer_webhooks
 from accounts.admin import token_list
 from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance, limited_user
 from accounts.admin.credit_forms import CustomerTopUpForm
 from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, record
 from accounts.models import CreditEntry, Customer
 from core.admin import Secret, Unchanged, form_action
-from core.forms import ConfirmationField, TextField, WholeNumberField
+from core.forms import ConfirmationField, TextField
 
 EDIT = "accounts.view_customer", "accounts.change_customer"
-#: The actions that need CUSTOMER_PAGES.
-LINKS = ("link", "revoke-links")
-
-
-class LinkForm(forms.Form):
-    days = WholeNumberField(
-        label="Valid for (days)",
-        min_value=1,
-        max_value=customer_links.MAX_DAYS,
-        initial=customer_links.DEFAULT_DAYS,
-        widget=widgets.UnfoldAdminIntegerFieldWidget,
-        help_text=f"1 to {customer_links.MAX_DAYS}.",
-    )
-
-
-class RevokeLinksForm(forms.Form):
-    confirmed = ConfirmationField(label="I understand that all links to this customer's page stop working.")
 
 
 class WebhookForm(forms.Form):
@@ -53,14 +33,14 @@ class RemoveWebhookForm(forms.Form):
 
 
 class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
-    actions_detail = ("top_up", "edit", "webhook", "remove_webhook", "link", "revoke_links")
+    actions_detail = ("top_up", "edit", "webhook", "remove_webhook")
 
     def offers(self, request: HttpRequest, url_path: str, obj: Customer) -> bool:
         if url_path == "top-up":
             return token_list.usable(obj).exists()
         if url_path == "remove-webhook":
             return bool(customer_webhooks.label(obj))
-        return bool(settings.CUSTOMER_PAGES) or url_path not in LINKS
+        return True
 
     def action_context(self, request: HttpRequest, url_path: str, obj: Customer) -> dict[str, Any]:
         if url_path == "top-up":
@@ -70,8 +50,6 @@ class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
             return {"explanation": f"Current URL: {label}. Leave the URL empty to keep it and only replace the secret."}
         if url_path == "remove-webhook":
             return {"explanation": f"{label} gets no more notices."} if (label := customer_webhooks.label(obj)) else {}
-        if url_path in LINKS and not settings.CUSTOMER_PAGES:
-            raise Http404
         return {}
 
     @form_action(
@@ -138,41 +116,3 @@ class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
             return Unchanged("This customer has no webhook.")
         self.log_change(request, obj, "Removed the webhook.")
         return "The webhook is removed."
-
-    # --- Links to the customer's own page --------------------------------------------------------------------------
-
-    @form_action(
-        "Create link",
-        *EDIT,
-        form=LinkForm,
-        explanation=(
-            "Makes a link to the customer's own page. Anyone who has it sees the tokens' names, states, balances and "
-            "limits, their use and their ledger entries with your references, without a login. It shows no phone "
-            "number, note, reason or price. You will see the link once."
-        ),
-    )
-    def link(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> HttpResponse:
-        days = data["days"]
-        link = reverse("customer", args=[customer_links.make(customer=obj, days=days)])
-        url = f"{settings.PUBLIC_URL or request.build_absolute_uri('/')[:-1]}{link}"
-        self.log_change(request, obj, f"Made a link to the customer's page, valid for {days} days.")
-        return self.shown_once_page(
-            request,
-            obj,
-            Secret("customer_link", "Link", url, "Copy link"),
-            title="Link to the customer's page",
-            warning="Copy this link now. It is not stored and will not be shown again.",
-            note=f"It works for {days} day{'' if days == 1 else 's'}, for anyone who has it, until you revoke the "
-            "links of this customer.",
-        )
-
-    @form_action(
-        "Revoke links",
-        *EDIT,
-        form=RevokeLinksForm,
-        variant=ActionVariant.DANGER,
-    )
-    def revoke_links(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> str:
-        customer_links.revoke(customer=obj)
-        self.log_change(request, obj, "Revoked all links to the customer's page.")
-        return "All links to this customer's page are revoked."

@@ -66,7 +66,7 @@ get_user_model().objects.create_superuser({ADMIN!r}, password={PASSWORD!r})
             "EMAIL_FROM": "callerid@example.org",
             "ALERT_EMAILS": "operations@example.org",
             "CREDIT_PRICE": "0.02",
-            "CUSTOMER_PAGES": "true",
+            **plugin.of_addons("BROWSER_ENVIRONMENT"),
         }
         if plugin.production():
             environment["DATABASE_URL"] = opened.enter_context(fresh_database(plugin.named["DATABASE_URL"]))
@@ -168,7 +168,7 @@ _FILL = """
 import json
 from datetime import timedelta
 from django.utils import timezone
-from accounts import credits, customer_links, customer_webhooks, tokens
+from accounts import credits, customer_webhooks, tokens
 from accounts.models import ApiToken, CreditEntry, Customer, TokenDay
 from lookup.models import SourceCheck, SourcePause
 from monitoring import incidents, mutes
@@ -212,7 +212,6 @@ SourceCheck.objects.create(
 Notice.objects.create(token_id=made["token"], threshold=50, balance=50, attempts=8, outcome="given up")
 other = CreditEntry.objects.filter(token=made["token"], kind="search").exclude(pk=made["search"]).latest("created_at")
 print(json.dumps({**made, "test_token": test_token.pk, "other": other.pk,
-    "link": customer_links.make(customer=customer, days=7),
     "request": RequestLogEntry.objects.filter(outcome="found_degraded").latest("created_at").pk,
     "notice": Incident.objects.get(pk=made["incident"]).notices.earliest("pk").pk}))
 """

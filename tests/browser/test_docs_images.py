@@ -11,6 +11,7 @@ import pytest
 from tests.browser.pages import ADMIN, PASSWORD, expect, login
 from tests.browser.watch import Watch
 from tests.docs_site import PICTURES
+from tests.plugin import of_addons
 from tests.service import Service, serving
 
 if TYPE_CHECKING:
@@ -26,17 +27,16 @@ ENVIRONMENT = {
     "TWILIO_AUTH_TOKEN": "unused",
     "TWILIO_BASE_URL": "http://127.0.0.1:9",
     "CREDIT_PRICE": "0.03",
-    "CUSTOMER_PAGES": "true",
     "ALERT_EMAILS": "oncall@example.org",
     "EMAIL_URL": "smtp://127.0.0.1:9",
     "EMAIL_FROM": "callerid@example.org",
+    **of_addons("BROWSER_ENVIRONMENT"),
 }
 
 _FILL = f"""
 import json
 from django.contrib.auth import get_user_model
-from accounts import customer_links, tokens
-from accounts.models import Customer
+from accounts import tokens
 from phonebook.imports.sample_data import load_sample_data
 from tests.month import fill
 
@@ -44,7 +44,6 @@ get_user_model().objects.create_superuser({ADMIN!r}, password={PASSWORD!r})
 load_sample_data()
 made = fill(source_a="twilio", source_b="complaints")
 made["key"] = tokens.issue(name="Front desk", initial_credits=500, actor={ADMIN!r}, reason="Order 17").api_key
-made["link"] = customer_links.make(customer=Customer.objects.get(pk=made["customer"]), days=7)
 print(json.dumps(made))
 """
 
@@ -85,10 +84,6 @@ def test_pictures_of_the_documentation(page: "Page", filled: tuple[Service, dict
     expect(page.locator("#phone")).to_contain_text("Berlin")
     page.evaluate("scrollTo(0, 0)")
     take(page, "home-search", 880)
-
-    page.goto(f"/customer/{made['link']}")
-    expect(page.get_by_role("heading", name="Harbour Street Clinic")).to_be_visible()
-    take(page, "customer-page", 1000)
 
     login(page)
     expect(page.get_by_role("heading", name="Needs attention")).to_be_visible()

@@ -19,7 +19,7 @@ NAME, TEXT = WORD[:100], WORD[:200]
 _FILL = f"""
 import json
 from django.utils import timezone
-from accounts import credits, customer_links, customers, tokens
+from accounts import credits, customers, tokens
 from accounts.models import ApiToken, Customer
 from core import history
 from lookup.models import SourcePause
@@ -49,8 +49,7 @@ made = {{
     "customer": customer, "token": token, "closed": closed, "rule": rule, "contact": contact, "incident": incident,
     "entry": token.entries.get(kind="top-up"),
 }}
-link = customer_links.make(customer=customer, days=1)
-print(json.dumps({{"link": link, **{{name: row.pk for name, row in made.items()}}}}))
+print(json.dumps({{name: row.pk for name, row in made.items()}}))
 """
 PAGES = (
     "/admin/",
@@ -65,7 +64,6 @@ PAGES = (
     *("/admin/phonebook/contact/", "/admin/phonebook/contact/{contact}/change/"),
     *("/admin/monitoring/incident/", "/admin/monitoring/incident/{incident}/change/"),
     *("/admin/monitoring/alertrecipient/", "/admin/admin/logentry/", "/admin/revenue/"),
-    "/customer/{link}",
 )
 
 

@@ -16,7 +16,7 @@ from tests.browser.pages import (
     screenshots,
     set_scheme,
 )
-from tests.browser.watch import Watch
+from tests.plugin import of_addons
 
 pytestmark = pytest.mark.once
 
@@ -40,8 +40,6 @@ PAGES = {
     "customer-remove-webhook": "/admin/accounts/customer/{customer}/remove-webhook/",
     "customer-add": "/admin/accounts/customer/add/",
     "customer-ledger": "/admin/accounts/creditentry/?customer={customer}&since=2000-01-01",
-    "customer-link": "/admin/accounts/customer/{customer}/link/",
-    "customer-revoke-links": "/admin/accounts/customer/{customer}/revoke-links/",
     "ledger": "/admin/accounts/creditentry/",
     "ledger-row": "/admin/accounts/creditentry/{search}/change/",
     "refund": "/admin/accounts/creditentry/{other}/refund/",
@@ -82,6 +80,7 @@ PAGES = {
     "password": "/admin/password_change/",
     "search": "/admin/search/",
     "invite": "/admin/auth/user/invite/",
+    **of_addons("CONSOLE_PAGES"),
 }
 
 
@@ -241,27 +240,6 @@ def test_save_and_delete_cover_nothing(admin_page: Page, filled: dict[str, Any])
         expect(admin_page.locator("#submit-row")).to_have_count(0)
         admin_page.get_by_role("link", name="Edit", exact=True).click()
         expect(admin_page.get_by_role("button", name="Save", exact=True)).to_be_attached()
-
-
-def test_customers_own_page_is_accessible_and_not_cut(page: Page, filled: dict[str, Any]) -> None:
-    page.goto(f"/customer/{filled['link']}")
-    expect(page.get_by_role("heading", name="API tokens")).to_be_visible()
-    page.get_by_text("Show as a table").click()
-    assert_not_cut(page)
-    assert_title_not_cut(page)
-    assert_conforms(page)
-    page.get_by_text("Show as a table").click()
-    screenshots(page, "customers-own-page")
-    assert page.context.cookies() == []
-
-
-def test_link_that_is_not_valid_shows_a_page(page: Page, watch: Watch) -> None:
-    watch.expect_status(404)
-    page.goto("/customer/guess")
-    expect(page.get_by_role("heading", name="This link is not valid")).to_be_visible()
-    assert_not_cut(page)
-    assert_conforms(page)
-    screenshots(page, "customers-own-page-invalid")
 
 
 def test_page_follows_the_systems_color_scheme(admin_page: Page, page: Page) -> None:

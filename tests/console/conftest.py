@@ -13,6 +13,7 @@ from tests.console.console_rows import one_of_each
 from tests.console.dashboard_rows import NOW
 from tests.console.role_table import ROLES, logged_in
 from tests.console.two_factor import PASSWORD
+from tests.plugin import of_addons
 
 
 @pytest.fixture
@@ -43,7 +44,8 @@ def frozen_dashboard(quiet_sources: None, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture
 def rows(settings: Any) -> dict[str, Model]:
-    settings.CUSTOMER_PAGES = True  # the pages that make links are tried too
+    for name, value in of_addons("CONSOLE_SETTINGS").items():
+        setattr(settings, name, value)
     return one_of_each()
 
 

@@ -19,6 +19,7 @@ from lookup.models import FileLookup
 from monitoring import mutes
 from monitoring.models import AlertMute, Incident
 from tests.console.console_rows import PAUSED, database, filled
+from tests.plugin import of_addons
 
 # "staff" can log in and has no role. Users who are not staff can open only the login page.
 # A model's pages: `list`; `view`: the object; `history`: the object's; `add`, `change`, `delete`: each page and what it
@@ -44,8 +45,6 @@ accounts.customer edit                 -       -       -        -        yes    
 accounts.customer top_up               -       -       yes      yes      yes       -        yes
 accounts.customer webhook              -       -       -        -        yes       -        yes
 accounts.customer remove_webhook       -       -       -        -        yes       -        yes
-accounts.customer link                 -       -       -        -        yes       -        yes
-accounts.customer revoke_links         -       -       -        -        yes       -        yes
 
 accounts.creditentry list              -       -       yes      yes      yes       yes      yes
 accounts.creditentry refund            -       -       -        yes      yes       -        yes
@@ -122,7 +121,8 @@ auth.group delete                      -       -       -        -        -      
 admin.logentry list                    -       -       -        -        -         yes      yes
 """
 ROLES, *_ROWS = [line.split() for line in TABLE.splitlines() if line]
-_LISTED = {(model, verb): dict(zip(ROLES, cells, strict=True)) for model, verb, *cells in _ROWS}
+_OF_ADDONS = [(*page, *cells.split()) for page, cells in of_addons("ROLE_TABLE").items()]
+_LISTED = {(model, verb): dict(zip(ROLES, cells, strict=True)) for model, verb, *cells in (*_ROWS, *_OF_ADDONS)}
 _NOBODY = dict.fromkeys(ROLES, "-")
 _DEFAULTS = {
     "history": {**_NOBODY, "auditor": "yes", "superuser": "yes"},
@@ -150,7 +150,6 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.customer", "top_up"): {"amount": 5, "reason": "paid"},
     ("accounts.customer", "webhook"): {"url": "https://hooks.example.org/x"},
     ("accounts.customer", "remove_webhook"): {"confirmed": "on"},
-    ("accounts.customer", "revoke_links"): {"confirmed": "on"},
     ("accounts.creditentry", "refund"): {"reason": "wrong name"},
     ("accounts.creditentry", "check_number"): {"number": "493023125042"},
     ("monitoring.alertrecipient", "add"): {"email": "new@example.org"},
@@ -187,6 +186,7 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("auth.user", "invite"): {"username": "new", "email": "new@example.org", "is_superuser": "on"},
     ("auth.group", "add"): {"name": "new"},
     ("auth.group", "change"): {"name": "renamed"},
+    **of_addons("TYPED"),
 }
 
 #: Pages without a model. All staff can open them, and see in them only what their role allows.

@@ -19,11 +19,12 @@ from rest_framework.exceptions import NotFound, ParseError
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from accounts import credits, customer_links, request_statistics, tokens
+from accounts import credits, request_statistics, tokens
 from accounts.admin import ledger_export, token_list
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import ApiToken, CreditEntry, Customer
 from accounts.newest import newest
+from contrib.customer_page import links
 from core import pages, periods, throttling
 from core.numbers import EXAMPLE_NUMBER
 from core.periods import CalendarPeriod, iso
@@ -57,11 +58,11 @@ class CustomerLinkView(APIView):
         if not settings.CUSTOMER_PAGES:
             raise NotFound
         try:
-            customer = customer_links.read(link)
-        except customer_links.InvalidLink as error:
+            customer = links.read(link)
+        except links.InvalidLink as error:
             throttling.FAILED_AUTHENTICATIONS.inc("link")
             throttling.count_attempt(request._request, group="customer", rate=settings.AUTH_FAILURE_RATE)
-            ended = isinstance(error, customer_links.LinkEnded)
+            ended = isinstance(error, links.LinkEnded)
             status, title = (410, "This link has expired or was revoked") if ended else (404, "This link is not valid")
             response: HttpResponseBase = self.refuse(request, status, title)
         else:

@@ -15,7 +15,8 @@ MAX_DAYS = 90
 DEFAULT_DAYS = 7
 #: In characters, with space for large ids.
 MAX_LENGTH = 200
-_SIGNER = "accounts.customer_links"
+#: Part of the signature: links that customers have are valid only with this text.
+_SALT = "accounts.customer_links"
 
 
 class InvalidLink(Exception):
@@ -31,7 +32,7 @@ def make(*, customer: Customer, days: int) -> str:
     if not 1 <= days <= MAX_DAYS:
         raise ValueError(f"A link is valid for 1 to {MAX_DAYS} days.")
     expires_at = int((timezone.now() + timedelta(days=days)).timestamp())
-    return signing.Signer(salt=_SIGNER).sign_object([customer.pk, customer.links_version, expires_at])
+    return signing.Signer(salt=_SALT).sign_object([customer.pk, customer.links_version, expires_at])
 
 
 def read(link: str) -> Customer:
@@ -39,7 +40,7 @@ def read(link: str) -> Customer:
     if len(link) > MAX_LENGTH:
         raise InvalidLink
     try:
-        customer_id, version, expires_at = signing.Signer(salt=_SIGNER).unsign_object(link)
+        customer_id, version, expires_at = signing.Signer(salt=_SALT).unsign_object(link)
     except signing.BadSignature as error:
         raise InvalidLink from error
     if expires_at <= timezone.now().timestamp():

@@ -11,14 +11,15 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from accounts import credits, customer_links, customers
+from accounts import credits, customers
 from accounts.admin import ledger_export
 from accounts.models import ApiToken, CreditEntry, Customer
 from callerid_project.page_handler import PAGE_THREADS
+from contrib.customer_page import links
+from contrib.customer_page.tests.test_customer_page import HTML, NUMBER, token_of, url_of
 from tests import awaited
 from tests.accounts.admin.pages import issue_token
 from tests.accounts.admin.test_ledger_export import ROWS, fill_ledger, table
-from tests.accounts.test_customer_page import HTML, NUMBER, token_of, url_of
 from tests.raw_http import Connection, request
 from tests.service import Service
 
@@ -147,7 +148,7 @@ def test_page_offers_the_months_since_the_first_token(
 def test_csv_is_limited_and_private_as_the_page_is(client: Client, customer: Customer, settings: Any) -> None:
     settings.AUTH_FAILURE_RATE = (2, 60)
     url = f"{url_of(customer)}.csv"
-    customer_links.revoke(customer=customer)
+    links.revoke(customer=customer)
     for path, status, detail in (
         (url, 410, "This link has expired or was revoked"),
         ("/customer/guess.csv", 404, "This link is not valid"),
@@ -171,11 +172,12 @@ def test_csv_is_limited_and_private_as_the_page_is(client: Client, customer: Cus
 
 _OWNER = """
 import json
-from accounts import customer_links, customers
+from accounts import customers
 from accounts.models import ApiToken
+from contrib.customer_page import links
 customer = customers.create(name="Example Ltd")
 ApiToken.objects.update(customer=customer)
-print(json.dumps(customer_links.make(customer=customer, days=1)))
+print(json.dumps(links.make(customer=customer, days=1)))
 """
 
 

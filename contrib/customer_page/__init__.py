@@ -1,0 +1,1 @@
+"""Pages of customers, by a signed link and without a login: docs/customer-page.md."""

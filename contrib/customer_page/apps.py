@@ -1,0 +1,5 @@
+from core.addons import Addon
+
+
+class CustomerPageAddon(Addon):
+    name = "contrib.customer_page"
