@@ -1,11 +1,10 @@
-"""The pages of the console, for its sidebar and its search, and what each role may do. (`theme` has the user menu.)
+"""The pages of the console, for its sidebar and a search, and what each role may do. (`theme` has the user menu.)
 
 To add a page: register a ModelAdmin in a module of the `admin` package of its app (`console.admin` has those of
 Django's own models), and add it to `_SIDEBAR`, or from an add-on to SIDEBAR. tests/console/role_table.py says which
 role may open it.
 """
 
-from collections.abc import Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -37,11 +36,6 @@ class Page(NamedTuple):
     @property
     def url(self) -> str:
         return reverse(f"admin:{self.name}")
-
-    def is_called(self, text: str) -> bool:
-        """Whether each word of `text` is a part of the title or of the synonyms."""
-        names = f"{self.title} {self.synonyms}".casefold()
-        return all(word in names for word in text.casefold().split())
 
 
 def list_page(title: str, icon: str, model: str, roles: str, synonyms: str = "") -> Page:
@@ -98,8 +92,17 @@ class Extension(NamedTuple):
     mixin: str
 
 
+class HeaderPart(NamedTuple):
+    """What stands at the end of the header of every page. `template`, `style` and `script`: names of its template and
+    static files."""
+
+    template: str
+    style: str
+    script: str
+
+
 SIDEBAR, ACTIONS, GRANTS, VIEWS = Hook[Place](), Hook[Page](), Hook[Grant](), Hook[View]()
-EXTENSIONS = Hook[Extension]()
+HEADER, EXTENSIONS = Hook[HeaderPart](), Hook[Extension]()
 
 #: By section.
 _SIDEBAR = {
@@ -159,7 +162,7 @@ _SIDEBAR = {
     ],
 }
 
-#: What the search finds as actions. `row_page` has no roles: _GRANTS grants these permissions.
+#: What a search finds as actions. `row_page` has no roles: _GRANTS grants these permissions.
 _ACTIONS = [
     add_page("Issue an API token", "accounts.apitoken", "operator", "create new add key jwt"),
     _inlist_page(
@@ -230,7 +233,7 @@ def discover() -> None:
             admin.site.register(model, type(page.__name__, (mixin, page), members))
 
 
-def _sections() -> dict[str, list[Page]]:
+def sections() -> dict[str, list[Page]]:
     """The sidebar, with the pages of add-ons."""
     found = {section: list(pages) for section, pages in _SIDEBAR.items()}
     for section, page, after in SIDEBAR:
@@ -240,43 +243,21 @@ def _sections() -> dict[str, list[Page]]:
     return found
 
 
+def actions() -> list[Page]:
+    """What users can do on pages, with the actions of add-ons."""
+    return [*_ACTIONS, *ACTIONS]
+
+
 def permissions_of(role: str) -> set[str]:
     """The permissions that this version gives to a role."""
-    pages = [*chain.from_iterable(_sections().values()), *_ACTIONS, *ACTIONS]
+    pages = [*chain.from_iterable(sections().values()), *actions()]
     granted = {page.permission for page in pages if role in page.roles.split()}
     return granted.union(*(each.permissions.split() for each in (*_GRANTS, *GRANTS) if role in each.roles.split()))
 
 
-def found_by(text: str, request: HttpRequest) -> Iterator[tuple[str, str, str]]:
-    """Title, URL and section of the pages of the sidebar with this name that the user may open."""
-    for section, pages in _sections().items():
-        for page in _permitted(request, pages):
-            if page.is_called(text):
-                yield page.title, page.url, section
-
-
-def actions_found_by(text: str, request: HttpRequest) -> Iterator[tuple[str, str]]:
-    """Title and URL of the actions with this name that the user may perform."""
-    for page in _permitted(request, [*_ACTIONS, *ACTIONS]):
-        if page.is_called(text):
-            yield page.title, page.url
-
-
-def row_actions_found_by(text: str, request: HttpRequest) -> Iterator[tuple[str, str, str, str]]:
-    """Title, model, end of the URL's name and the other words, of the actions on a row with which the text begins."""
-    words = text.split()
-    for page in _permitted(request, [page for page in (*_ACTIONS, *ACTIONS) if page.row_action]):
-        for count in range(len(words) - 1, 0, -1):
-            names = f"{page.title} {page.synonyms}".casefold().split()
-            if {word.casefold() for word in words[:count]} <= {*names}:
-                model = page.name.removesuffix("_changelist").replace("_", ".")
-                yield page.title, model, page.row_action, " ".join(words[count:])
-                break
-
-
 def current(path: str) -> tuple[str, Page] | None:
     """The section and the page of the sidebar to which this path belongs; None for other pages."""
-    every = [(section, page) for section, pages in _sections().items() for page in pages]
+    every = [(section, page) for section, pages in sections().items() for page in pages]
     containing = [(section, page) for section, page in every if page.name != "index" and path.startswith(page.url)]
     is_index = [(section, page) for section, page in every if path == page.url]
     return max(containing or is_index, key=lambda one: len(one[1].url), default=None)
@@ -292,12 +273,13 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
             "separator": bool(section),
             "items": [
                 {"title": page.title, "icon": page.icon, "link": page.url, "active": page == active}
-                for page in _permitted(request, pages)
+                for page in permitted(request, pages)
             ],
         }
-        for section, pages in _sections().items()
+        for section, pages in sections().items()
     ]
 
 
-def _permitted(request: HttpRequest, pages: list[Page]) -> list[Page]:
+def permitted(request: HttpRequest, pages: list[Page]) -> list[Page]:
+    """Those that the user may open."""
     return [page for page in pages if request.user.has_perms(page.permission.split())]

@@ -16,10 +16,11 @@ from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core import signing
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
+from django.templatetags.static import static
 from django.urls import URLPattern, path, reverse
 from django.utils.decorators import method_decorator
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -189,6 +190,13 @@ class ConsoleSite(UnfoldAdminSite):
             *super().get_urls(),
         ]
 
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        """With the parts of the header that add-ons have."""
+        context, parts = super().each_context(request), list(pages.HEADER)
+        context["styles"] += [static(part.style) for part in parts]
+        context["scripts"] += [static(part.script) for part in parts]
+        return {**context, "header_parts": parts}
+
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
         """Remembers, in a cookie for the login page alone, why the browser is sent there, if its session has ended."""
         inner = super().admin_view(view, cacheable)
@@ -252,10 +260,8 @@ class ConsoleSite(UnfoldAdminSite):
         return redirect("admin:login")
 
     def search(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The console's search, in place of unfold's, which puts the text into the URL."""
-        from console import finding  # which needs the admin modules, and they this one
-
-        return finding.view(request)
+        """In place of unfold's, which puts the text into the URL. An add-on may have another one (pages.VIEWS)."""
+        raise Http404
 
     def pending(self, request: HttpRequest, next_url: str) -> HttpResponse:
         """Redirect to the page that this user must complete before any other, and from there to `next_url`."""

@@ -31,7 +31,6 @@ UNFOLD = {
     "SCRIPTS": [
         lambda request: static("callerid/charts.js"),
         lambda request: static("callerid/accessible.js"),
-        lambda request: static("callerid/find.js"),
         lambda request: static("callerid/copy.js"),
         lambda request: static("callerid/lists.js"),
         lambda request: static("callerid/status.js"),

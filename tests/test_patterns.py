@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 
 from callerid_project.logging import PACKAGES
-from tests.addon_tables import of_addons
+from tests.plugin import of_addons
 
 ROOT = Path(__file__).parent.parent
 LENGTH = 200_000

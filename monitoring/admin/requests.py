@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -24,6 +24,7 @@ from accounts.request_statistics import OUTCOMES
 from core import numbers
 from core.admin import RELATED_PAGES, RelatedPage
 from core.cells import change_link, column, failed, html_link, page_url, short_id, shortened
+from core.console_search import MAX_SHOWN, Result, Search
 from core.forms import SearchedNumberField
 from core.hashing import keyed_hash
 from core.list_fields import choice_field, text_field
@@ -211,6 +212,20 @@ _PERMISSION = "monitoring.view_requestlogentry"
 NUMBER_PAGES["Requests for this number"] = (_PERMISSION, "admin:monitoring_requestlogentry_changelist")
 RELATED_PAGES[ApiToken] = RelatedPage(_PERMISSION, _requests_of)
 RELATED_PAGES[CreditEntry] = RelatedPage(_PERMISSION, _request_of, _details_of)
+
+
+def found(search: Search) -> Iterable[Result]:
+    """By request id; by number the filtered list."""
+    rows = RequestLogEntry.objects.select_related("token")
+    for row in RequestLogForm({"request_id": search.text}).page(rows, size=MAX_SHOWN + 1).rows:
+        detail = f"{row.token}, {row.created_at:%Y-%m-%d %H:%M:%S} UTC, status {row.status}"
+        yield Result(str(row), page_url(RequestLogEntry, "change", row.pk), detail)
+    if search.number is not None and not search.is_typed:
+        by_number = RequestLogForm({"number": f"+{search.number}"})
+        if by_number.page(rows, size=1).rows:
+            yield Result(
+                f"Requests for {numbers.formatted(str(search.number))}", _list_url(**by_number.url_parameters())
+            )
 
 
 _KEY_TEXTS = {True: "sent", False: "not sent", None: "not recorded"}

@@ -78,7 +78,6 @@ PAGES = {
     "role": "/admin/auth/group/1/change/",
     "history": "/admin/admin/logentry/",
     "password": "/admin/password_change/",
-    "search": "/admin/search/",
     "invite": "/admin/auth/user/invite/",
     **of_addons("CONSOLE_PAGES"),
 }

@@ -8,10 +8,9 @@ import pytest
 from django.conf import settings
 
 from core import addons
-from tests.addon_tables import of_addons
 from tests.cases import kinds
 from tests.cases.case import FOLDERS, Case
-from tests.plugin import SLOW_FIXTURES
+from tests.plugin import SLOW_FIXTURES, of_addons
 
 KINDS = {name: getattr(kinds, name) for name in kinds.__all__} | of_addons("KINDS")
 #: Otherwise a kind that is not there may be an add-on's.

@@ -1,14 +1,15 @@
 """Every role on every page of the console, by real requests, against one table."""
 
+from itertools import chain
 from typing import Any
 
 import pytest
 from django.apps import apps
 from django.contrib.admin import site
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import Group, Permission, User
 from django.core.management import call_command
 from django.db.models import Model
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from accounts.models import Customer
@@ -78,6 +79,15 @@ def test_sidebar_shows_each_role_its_lists_only(rows: dict[str, Model], clients:
             if verb == "list":
                 link = f'href="{address(model, "changelist")}"'
                 assert (link in page) == (PAGES[model, verb][role] == "yes"), (role, model)
+
+
+def test_each_role_may_open_its_pages_and_actions(clients: dict[str, Client]) -> None:
+    request = RequestFactory().get("/")
+    for role in ROLES:
+        request.user = User.objects.get(username=f"the {role}")
+        listed = [*chain.from_iterable(pages.sections().values()), *pages.actions()]
+        urls = [page.url for page in pages.permitted(request, listed)]
+        assert {clients[role].get(url, follow=True).status_code for url in urls} == {200}, role
 
 
 # --- What `migrate` writes ---------------------------------------------------------------------------------------

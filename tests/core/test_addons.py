@@ -99,6 +99,7 @@ from django.test import Client
 from console import pages
 from accounts import customers
 from console.admin.erasure import what
+from core.console_search import KINDS
 from tests.addons.plain.services import called
 import callerid_project.asgi
 viewer = User.objects.create_user("v", password="v", is_staff=True)
@@ -110,16 +111,22 @@ print(what()["plain_numbers"], called)
 customer = f"/admin/accounts/customer/{customers.create(name='Example Ltd').pk}"
 print(f'href="{customer}/greet/"' in client.get(f"{customer}/change/").text, end=" ")
 print("Hello, Example Ltd (#1)." in client.post(f"{customer}/greet/", follow=True).text)
-request = client.get("/admin/").wsgi_request
+response = client.get("/admin/")
+print([part in response.text for part in ("Plain header", "/static/plain.css", "/static/plain.js", "search-input")])
+print(client.get("/admin/search/?s=token").status_code, [kind.title for kind in KINDS])
+request = response.wsgi_request
 request.user = viewer
 numbers = next(each for each in pages.sidebar(request) if each["title"] == "Numbers")
-print([each["title"] for each in numbers["items"]], list(pages.actions_found_by("do it", request)))
+actions = pages.permitted(request, pages.actions())
+print([each["title"] for each in numbers["items"]], actions[-1].title)
 """
     assert run("shell", "--no-imports", "-c", script).splitlines() == [
         "plain plain True",
         "('Plain numbers', 'deleted') ['start']",
         "True True",
-        "['Plain page'] [('Do it', '/admin/plain/')]",
+        "[True, True, True, False]",
+        "404 ['Plain kind', 'Request log']",
+        "['Plain page'] Do it",
     ]
 
 

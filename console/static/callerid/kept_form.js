@@ -7,7 +7,7 @@
   const SECRET = '[type="password"], [autocomplete="one-time-code"]';
   // Hidden inputs are the page's own, but for these: what the page has shown, its rows, and what was chosen on it.
   const HIDDEN = /^initial-|^opened_at$|-id$|-TOTAL_FORMS$|^tokens$/;
-  const user = () => document.getElementById("console-find")?.dataset.user;
+  const user = () => document.getElementById("console-user")?.dataset.user;
   const isKept = (field) =>
     field.name && !field.matches('[data-not-kept], [type="file"], button, [type="submit"]') && !/eyJ/.test(field.value) &&
     (field.type !== "hidden" || field.matches("[data-new]") || HIDDEN.test(field.name));

@@ -2,7 +2,7 @@
 
 from callerid_project import hooks
 from console import pages
-from core import retention
+from core import console_search, retention
 
 PACKAGE = "tests.addons.plain"
 
@@ -14,8 +14,10 @@ pages.SIDEBAR.add(
 )
 pages.ACTIONS.add(pages.Page("Do it", "", "plain", "accounts.view_customer"))
 pages.GRANTS.add(pages.Grant("viewer", "accounts.change_customer"))
+pages.HEADER.add(pages.HeaderPart("plain_header.html", "plain.css", "plain.js"))
 pages.VIEWS.add(pages.View("plain/", f"{PACKAGE}.services.page", "plain"))
 pages.EXTENSIONS.add(pages.Extension("accounts.customer", f"{PACKAGE}.console.PlainActions"))
+console_search.KINDS.add(console_search.Kind("Plain kind", "anything", f"{PACKAGE}.services.found"))
 retention.EXPIRING.add(retention.Expiring("plain_rows", f"{PACKAGE}.services.prune", "plain rows after 9 days"))
 retention.NUMBERED.add(
     retention.Numbered(

@@ -2,6 +2,8 @@ from collections.abc import Sequence
 
 from django.http import HttpRequest, HttpResponse
 
+from core.console_search import Result, Search
+
 called: list[str] = []
 
 
@@ -15,6 +17,10 @@ def stop() -> None:
 
 def page(request: HttpRequest) -> HttpResponse:
     return HttpResponse("plain")
+
+
+def found(search: Search) -> list[Result]:
+    return [Result(search.text, "/plain")]
 
 
 def prune() -> int:

@@ -7,14 +7,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import OperationalError, connection
 from django.db.models import Model
-from django.test import Client, RequestFactory
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from accounts import credits, tokens
 from accounts.models import ApiToken, CreditEntry, Customer
-from console import finding, pages
 from core import numbers
+from core.console_search import MAX_SHOWN
 from core.hashing import keyed_hash
 from monitoring.models import RequestLogEntry
 from phonebook.models import ComplaintDay, Contact, NumberRule
@@ -201,7 +201,7 @@ def test_nothing_found(boss: Client) -> None:
 
 
 def test_many_results_are_cut(boss: Client) -> None:
-    for n in range(finding.MAX_SHOWN + 1):
+    for n in range(MAX_SHOWN + 1):
         tokens.issue(name=f"shop {n}", initial_credits=0, actor="boss")
         User.objects.create_user(f"shop{n}")
     page = find(boss, "shop")
@@ -258,17 +258,15 @@ def test_number_of_queries_does_not_grow(boss: Client) -> None:
     ],
 )
 def test_action_is_found_by_what_people_call_it(boss: Client, text: str, action: str) -> None:
-    request = RequestFactory().get("/")
-    request.user = User.objects.get(username="the superuser")
-    assert action in [title for title, _ in pages.actions_found_by(text, request)]
+    groups = boss.post(FIND, {"q": text, "palette": "1"}).context["groups"]
+    assert action in [one.title for group in groups if group.title == "Actions" for one in group.results]
 
 
-def test_each_role_may_open_every_page_and_action_it_finds(clients: dict[str, Client]) -> None:
-    request = RequestFactory().get("/")
-    for role in ROLES:
-        request.user = User.objects.get(username=f"the {role}")
-        urls = [url for _, url, *_ in (*pages.found_by("", request), *pages.actions_found_by("", request))]
-        assert {clients[role].get(url, follow=True).status_code for url in urls} == {200}, role
+@pytest.mark.parametrize("words", ["erase", "GDPR", "personal data", "forget", "right to erasure", "delete my data"])
+def test_page_to_erase_is_found_by_what_it_is_for(boss: Client, words: str) -> None:
+    url = reverse("admin:phonebook_contact_erase")
+    assert boss.post(FIND, {"q": words, "palette": "1"}).text.count(url) == 1
+    assert url not in logged_in("auditor").post(FIND, {"q": words, "palette": "1"}).text
 
 
 def test_customer_has_its_tokens_under_it_once(boss: Client) -> None:

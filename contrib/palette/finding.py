@@ -6,8 +6,8 @@ are found by the search of their own lists; the names of contacts are read until
 kinds read a table through an index.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -24,6 +24,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.module_loading import import_string
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from accounts import tokens
@@ -34,30 +35,19 @@ from console import pages
 from core import numbers
 from core.admin import MAX_SEARCH, submitted
 from core.cells import page_url
+from core.console_search import KINDS, MAX_SHOWN, Kind, Result, Search
 from core.forms import country_code_help
 from lookup import source_actions
-from monitoring.admin.requests import RequestLogForm
-from monitoring.models import RequestLogEntry, Source
+from monitoring.models import Source
 from phonebook import rules
 from phonebook.admin.base import number_pages, number_prefix
 from phonebook.contacts import named
-from phonebook.models import ComplaintDay, Contact, NumberRule
+from phonebook.models import ComplaintDay, Contact
 
-MAX_SHOWN = 10
 #: Tokens under a customer.
 MAX_UNDER = 3
 #: Characters of a part of a contact's name.
 MIN_NAME = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """`under`: results that belong to it."""
-
-    title: str
-    url: str
-    detail: str = ""
-    under: tuple["Result", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +86,10 @@ def view(request: HttpRequest) -> HttpResponse:
     opens at once; the palette gets its results as HTML."""
     form, groups = FindForm(submitted(request)), None
     in_palette = "palette" in request.POST
-    kinds = [kind for kind in _KINDS if kind.is_permitted(request)]
+    kinds = [kind for kind in KINDS if not kind.model or _admin(kind.model).has_view_permission(request)]
     if form.is_bound and form.is_valid():
-        search = _Search(request, form.cleaned_data["q"], is_typed=in_palette)
-        groups = [group for kind in kinds if (group := kind.group(search))]
+        search = _search(request, form.cleaned_data["q"], is_typed=in_palette)
+        groups = [group for kind in kinds if (group := _group(kind, search))]
         groups.sort(key=lambda group: not any(_has_exact_title(result, search.text) for result in group.results[:1]))
         results = [one for group in groups for result in group.results for one in (result, *result.under)]
         if len(results) == 1 and not in_palette and not any(group.timed_out for group in groups):
@@ -123,40 +113,34 @@ def view(request: HttpRequest) -> HttpResponse:
     return TemplateResponse(request, "admin/find.html", {**admin.site.each_context(request), **context})
 
 
-class _Search:
-    """The text, and the number that it may be. `is_typed`: while somebody types, so it is searched again and again.
-    `shown`: the ids of the tokens that are already in the results."""
-
-    def __init__(self, request: HttpRequest, text: str, *, is_typed: bool) -> None:
-        self.request, self.text, self.is_typed = request, text, is_typed
-        self.shown: set[int] = set()
-        try:
-            self.number: int | None = int(numbers.parse_typed(text))
-        except numbers.InvalidNumber:
-            self.number = None
-
-
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """Results of one kind. `found_by`: what to enter. `model`: whose permission they need; None for none."""
+class _Search(Search):
+    """`shown`: the ids of the tokens that are already in the results."""
 
-    title: str
-    found_by: str
-    model: type[Model] | None
-    find: Callable[[_Search], Iterable[Result]]
+    shown: set[int] = field(default_factory=set)
 
-    def is_permitted(self, request: HttpRequest) -> bool:
-        return self.model is None or admin.site.get_model_admin(self.model).has_view_permission(request)
 
-    def group(self, search: _Search) -> Group | None:
-        """None if nothing was found."""
-        try:
-            results = list(islice(self.find(search), MAX_SHOWN + 1))
-        except OperationalError:
-            return Group(self.title, [], timed_out=True)
-        has_more = len(results) > MAX_SHOWN
-        results = sorted(results[:MAX_SHOWN], key=lambda result: not _has_exact_title(result, search.text))
-        return Group(self.title, results, has_more) if results else None
+def _search(request: HttpRequest, text: str, *, is_typed: bool) -> _Search:
+    try:
+        number: int | None = int(numbers.parse_typed(text))
+    except numbers.InvalidNumber:
+        number = None
+    return _Search(request, text, number, is_typed)
+
+
+def _admin(model: str) -> Any:
+    return admin.site.get_model_admin(apps.get_model(model))
+
+
+def _group(kind: Kind, search: _Search) -> Group | None:
+    """None if nothing was found."""
+    try:
+        results = list(islice(import_string(kind.find)(search), MAX_SHOWN + 1))
+    except OperationalError:
+        return Group(kind.title, [], timed_out=True)
+    has_more = len(results) > MAX_SHOWN
+    results = sorted(results[:MAX_SHOWN], key=lambda result: not _has_exact_title(result, search.text))
+    return Group(kind.title, results, has_more) if results else None
 
 
 def _has_exact_title(result: Result, text: str) -> bool:
@@ -177,7 +161,7 @@ def _rows(model: type[Any], search: _Search) -> list[Any]:
     return list(page.get_changelist_instance(request).result_list)
 
 
-def _customers(search: _Search) -> Iterable[Result]:
+def customers(search: _Search) -> Iterable[Result]:
     """With their tokens: those with the text in their name first, then the last charged. A token with exactly this
     name is listed by itself, unless its customer has the name too."""
     found = _rows(Customer, search)[: MAX_SHOWN + 1]
@@ -195,31 +179,26 @@ def _customers(search: _Search) -> Iterable[Result]:
         yield replace(result, under=tuple(_result(token, *details(token)) for token in under))
 
 
-def _tokens(search: _Search) -> Iterable[Result]:
+def api_tokens(search: _Search) -> Iterable[Result]:
     """Those that are not shown under their customer."""
     for token in _rows(ApiToken, search):
         if token.pk not in search.shown:
             yield _result(token, *details_and_customer(token))
 
 
-def _users(search: _Search) -> Iterable[Result]:
+def users(search: _Search) -> Iterable[Result]:
     for user in _rows(User, search):
         yield _result(user, user.email, "" if user.is_active else "inactive")
 
 
-def _numbered(title: str, model: type[Any], name: str, details: Callable[[Any], tuple[str, ...]]) -> _Kind:
-    """The rows of `model` with the number; `name`: what one of them is."""
-
-    def find(search: _Search) -> Iterable[Result]:
-        if search.number is not None:
-            title = f"{name} {numbers.formatted(str(search.number))}"
-            for row in model.objects.filter(number=search.number).order_by("-pk"):
-                yield _result(row, *details(row), title=title)
-
-    return _Kind(title, "number", model, find)
+def complaints(search: _Search) -> Iterable[Result]:
+    if search.number is not None:
+        title = f"Complaints about {numbers.formatted(str(search.number))}"
+        for row in ComplaintDay.objects.filter(number=search.number).order_by("-pk"):
+            yield _result(row, row.source, str(row.day), str(row.total), title=title)
 
 
-def _contacts(search: _Search) -> Iterable[Result]:
+def contacts(search: _Search) -> Iterable[Result]:
     """By number, or on the search page by a part of the name: every row is read for that."""
     if search.number is not None:
         rows = Contact.objects.filter(number=search.number)
@@ -231,28 +210,50 @@ def _contacts(search: _Search) -> Iterable[Result]:
         yield _result(row, row.name, row.location, title=f"Contact {numbers.formatted(str(row.number))}")
 
 
-def _pages(search: _Search) -> Iterable[Result]:
-    return (Result(*page) for page in pages.found_by(search.text, search.request))
+def sidebar_pages(search: _Search) -> Iterable[Result]:
+    """Those with this name that the user may open."""
+    for section, listed in pages.sections().items():
+        for page in _called(search, listed):
+            yield Result(page.title, page.url, section)
 
 
-def _actions(search: _Search) -> Iterable[Result]:
-    """Those with this name; those on a row whose name follows, such as "pause twilio"."""
-    for action in pages.actions_found_by(search.text, search.request):
-        yield Result(*action)
-    for title, model, name, rest in pages.row_actions_found_by(search.text, search.request):
-        page: Any = admin.site.get_model_admin(apps.get_model(model))
+def actions(search: _Search) -> Iterable[Result]:
+    """Those with this name that the user may perform; those on a row whose name follows, such as "pause twilio"."""
+    for action in _called(search, pages.actions()):
+        yield Result(action.title, action.url)
+    for action, rest in _row_actions(search):
+        page = _admin(action.name.removesuffix("_changelist").replace("_", "."))
         if page.model is Source:
             keys = [key for key in source_actions.configured() if rest.casefold() in key][:MAX_UNDER]
             rows = [page.get_object(search.request, key) for key in keys]
         else:
-            rows = _rows(page.model, _Search(search.request, rest, is_typed=search.is_typed))
+            rows = _rows(page.model, replace(search, text=rest))
         for row in rows[:MAX_UNDER]:
-            if page.offers(search.request, name.replace("_", "-"), row):
+            if page.offers(search.request, action.row_action.replace("_", "-"), row):
                 about = ", ".join(details_and_customer(row)) if page.model is ApiToken else ""
-                yield Result(f"{title}: {row}", page_url(page.model, name, row.pk), about)
+                yield Result(f"{action.title}: {row}", page_url(page.model, action.row_action, row.pk), about)
 
 
-def _entries(search: _Search) -> Iterable[Result]:
+def _called(search: Search, listed: list[pages.Page]) -> Iterator[pages.Page]:
+    """Of these pages, those that the user may open and with each word of the text in the title or the synonyms."""
+    for page in pages.permitted(search.request, listed):
+        names = f"{page.title} {page.synonyms}".casefold()
+        if all(word in names for word in search.text.casefold().split()):
+            yield page
+
+
+def _row_actions(search: Search) -> Iterator[tuple[pages.Page, str]]:
+    """The actions on a row with which the text begins, and the other words."""
+    words = search.text.split()
+    for page in pages.permitted(search.request, [page for page in pages.actions() if page.row_action]):
+        for count in range(len(words) - 1, 0, -1):
+            names = f"{page.title} {page.synonyms}".casefold().split()
+            if {word.casefold() for word in words[:count]} <= {*names}:
+                yield page, " ".join(words[count:])
+                break
+
+
+def entries(search: _Search) -> Iterable[Result]:
     """By reference first: callers choose their request ids."""
     rows = CreditEntry.objects.select_related("token")
     for name in ("reference", "request_id"):
@@ -266,43 +267,16 @@ def _entries(search: _Search) -> Iterable[Result]:
             )
 
 
-def _requests(search: _Search) -> Iterable[Result]:
-    """By request id; by number the filtered list."""
-    rows = RequestLogEntry.objects.select_related("token")
-    for row in RequestLogForm({"request_id": search.text}).page(rows, size=MAX_SHOWN + 1).rows:
-        yield _result(row, str(row.token), f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC", f"status {row.status}")
-    if search.number is not None and not search.is_typed:
-        by_number = RequestLogForm({"number": f"+{search.number}"})
-        if by_number.page(rows, size=1).rows:
-            url = f"{page_url(RequestLogEntry, 'changelist')}?{urlencode(by_number.url_parameters())}"
-            yield Result(f"Requests for {numbers.formatted(str(search.number))}", url)
-
-
-def _sources(search: _Search) -> Iterable[Result]:
+def sources(search: _Search) -> Iterable[Result]:
     for name in source_actions.configured():
         if search.text.casefold() in name.casefold():
             yield Result(name, reverse("admin:monitoring_source_change", args=[name]))
 
 
-def _rules(search: _Search) -> Iterable[Result]:
+def number_rules(search: _Search) -> Iterable[Result]:
     """The rule that applies to the number, or to a prefix with its plus, then those that it overrides."""
     digits = number_prefix(search.text) if search.text.startswith("+") else search.number
     if digits is not None:
         for rule in rules.applying(digits):
             spam = {True: "spam", False: "not spam", None: ""}[rule.spam]
             yield _result(rule, spam, rule.name, title=f"Rule for {rules.shown(rule)}")
-
-
-_KINDS = (
-    _Kind("Customers", "name, #id, contact, or a token's name or last four characters", Customer, _customers),
-    _Kind("API tokens", "name, customer, note, contact, #id or last four characters", ApiToken, _tokens),
-    _Kind("Pages", "title", None, _pages),
-    _Kind("Actions", "what you want to do, such as top up, 2FA or block", None, _actions),
-    _Kind("Ledger", "request id or reference", CreditEntry, _entries),
-    _Kind("Request log", "request id or number", RequestLogEntry, _requests),
-    _Kind("Rules", "number, or prefix with +", NumberRule, _rules),
-    _Kind("Contacts", "number or part of the name", Contact, _contacts),
-    _numbered("Complaints", ComplaintDay, "Complaints about", lambda row: (row.source, str(row.day), str(row.total))),
-    _Kind("Sources", "name", Source, _sources),
-    _Kind("Users", "name or e-mail address", User, _users),
-)

@@ -1,0 +1,1 @@
+"""The search of the console, and its palette: docs/console.md."""

@@ -1,0 +1,5 @@
+from core.addons import Addon
+
+
+class PaletteAddon(Addon):
+    name = "contrib.palette"

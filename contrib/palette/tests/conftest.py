@@ -1,0 +1,3 @@
+from tests.console.conftest import clients, rows
+
+__all__ = ["clients", "rows"]
