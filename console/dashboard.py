@@ -16,6 +16,7 @@ from django.db.models import Count, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from accounts import request_statistics, sales, unknown_charges
 from accounts.admin.charts import requests_chart
@@ -24,6 +25,7 @@ from accounts.models import ApiToken, CreditEntry, UnknownCharge
 from accounts.request_statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
 from accounts.sales import Sales
 from console import status_page
+from console.blocks import BLOCKS, Figures
 from core import periods
 from core.admin import require
 from core.db import statement_timeout
@@ -66,6 +68,8 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
             **_money(sales.sales(since, until=until), spent, cost),
             "last_month": CalendarPeriod.of(now).previous,
         }
+    if added := _added(request, Figures(now, since, until, blocks.get("credits"), blocks.get("report"))):
+        blocks["added"] = added
     if can_view_tokens:
         blocks["tokens"] = {"outstanding": _outstanding(now)}
         blocks["token_counts"] = _token_counts(now)
@@ -133,7 +137,13 @@ def _searches(total: Counter[str]) -> dict[str, Any]:
     }
 
 
-def _credits(total: Counter[str], since: datetime, until: datetime) -> dict[str, Any]:
+def _added(request: HttpRequest, figures: Figures) -> list[tuple[str, dict[str, Any]]]:
+    """Templates and values of the blocks of add-ons."""
+    found = ((block.template, import_string(block.context)(request, figures)) for block in BLOCKS)
+    return [(template, values) for template, values in found if values is not None]
+
+
+def _credits(total: Counter[str], since: datetime, until: datetime) -> dict[str, int]:
     """`spent` is from the statistics of searches, the rest from the ledger. `lost` of the refunds are for searches that
     were answered with 500; `unknown`: searches of which it is not known yet whether they were charged, of any time."""
     amounts, lost = Counter(sales.ledger_sums(since, until)), Counter(unknown_charges.count(since, until=until))

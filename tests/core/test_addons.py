@@ -119,6 +119,11 @@ request.user = viewer
 numbers = next(each for each in pages.sidebar(request) if each["title"] == "Numbers")
 actions = pages.permitted(request, pages.actions())
 print([each["title"] for each in numbers["items"]], actions[-1].title)
+auditor = User.objects.create_user("a", is_staff=True)
+auditor.groups.add(Group.objects.get(name="auditor"))
+for user in (viewer, auditor):
+    client.force_login(user)
+    print("Block of v, 20" in client.get("/admin/").text)
 """
     assert run("shell", "--no-imports", "-c", script).splitlines() == [
         "plain plain True",
@@ -127,6 +132,8 @@ print([each["title"] for each in numbers["items"]], actions[-1].title)
         "[True, True, True, False]",
         "404 ['Plain kind', 'Request log']",
         "['Plain page'] Do it",
+        "True",
+        "False",
     ]
 
 

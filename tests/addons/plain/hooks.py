@@ -1,7 +1,7 @@
 """Uses every hook of the kernel."""
 
 from callerid_project import hooks
-from console import pages
+from console import blocks, pages
 from core import console_search, retention
 
 PACKAGE = "tests.addons.plain"
@@ -15,6 +15,7 @@ pages.SIDEBAR.add(
 pages.ACTIONS.add(pages.Page("Do it", "", "plain", "accounts.view_customer"))
 pages.GRANTS.add(pages.Grant("viewer", "accounts.change_customer"))
 pages.HEADER.add(pages.HeaderPart("plain_header.html", "plain.css", "plain.js"))
+blocks.BLOCKS.add(blocks.Block("plain/block.html", f"{PACKAGE}.services.block"))
 pages.VIEWS.add(pages.View("plain/", f"{PACKAGE}.services.page", "plain"))
 pages.EXTENSIONS.add(pages.Extension("accounts.customer", f"{PACKAGE}.console.PlainActions"))
 console_search.KINDS.add(console_search.Kind("Plain kind", "anything", f"{PACKAGE}.services.found"))

@@ -1,7 +1,9 @@
 from collections.abc import Sequence
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
+from console.blocks import Figures
 from core.console_search import Result, Search
 
 called: list[str] = []
@@ -21,6 +23,11 @@ def page(request: HttpRequest) -> HttpResponse:
 
 def found(search: Search) -> list[Result]:
     return [Result(search.text, "/plain")]
+
+
+def block(request: HttpRequest, figures: Figures) -> dict[str, Any] | None:
+    """For those who may not view the ledger."""
+    return {"name": request.user.get_username()} if figures.credits is None else None
 
 
 def prune() -> int:
