@@ -7,10 +7,8 @@ The number of statements is fixed, and none of them reads the searches in the le
 from collections import Counter
 from contextlib import suppress
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
-from django.conf import settings
 from django.db import OperationalError
 from django.db.models import Count, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
@@ -23,13 +21,12 @@ from accounts.admin.charts import requests_chart
 from accounts.admin.token_list import SOON_DAYS
 from accounts.models import ApiToken, CreditEntry, UnknownCharge
 from accounts.request_statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
-from accounts.sales import Sales
 from console import status_page
 from console.blocks import BLOCKS, Figures
 from core import periods
 from core.admin import require
 from core.db import statement_timeout
-from core.periods import CalendarPeriod, Period
+from core.periods import Period
 from lookup.models import SourcePause
 from lookup.source_actions import configured
 from monitoring import alert_list, source_report
@@ -61,13 +58,7 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         blocks["chart"] = _chart(steps, period, now)
         blocks["report"] = source_report.report(since, until, states)
     if can_view_ledger:
-        blocks["credits"] = figures = _credits(total, since, until)
-        cost = blocks["report"].cost if can_view_sources else None
-        spent = sales.net_spent(figures["spent"], refunded=figures["refunded"], lost=figures["lost"])
-        blocks["money"] = {
-            **_money(sales.sales(since, until=until), spent, cost),
-            "last_month": CalendarPeriod.of(now).previous,
-        }
+        blocks["credits"] = _credits(total, since, until)
     if added := _added(request, Figures(now, since, until, blocks.get("credits"), blocks.get("report"))):
         blocks["added"] = added
     if can_view_tokens:
@@ -154,20 +145,6 @@ def _credits(total: Counter[str], since: datetime, until: datetime) -> dict[str,
         "unknown": lost[UnknownCharge.Outcome.UNKNOWN],
         "adjusted": amounts[CreditEntry.Kind.ADJUSTMENT],
         "spent": sum(total[outcome] for outcome in CHARGED),
-    }
-
-
-def _money(sold: Sales, spent: int, cost: Decimal | None) -> dict[str, Any]:
-    """`spent`: credits, less those refunded. `cost`: of the sources; None if this operator may not view it."""
-    revenue = sold.revenue(spent)
-    margin = None if revenue is None or cost is None else revenue - cost
-    return {
-        "currency": settings.CURRENCY,
-        "sales": sold.in_period.quantize(Decimal("0.01")),
-        "average_price": sold.average_price,
-        "revenue": revenue,
-        "margin": margin,
-        "margin_percent": f"{100 * margin / revenue:.0f}" if margin is not None and revenue else None,
     }
 
 

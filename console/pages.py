@@ -120,14 +120,6 @@ _SIDEBAR = {
             "billing support operator auditor",
             "charges credits payments",
         ),
-        Page(
-            "Revenue",
-            "payments",
-            "revenue",
-            "accounts.view_creditentry",
-            "billing support operator auditor",
-            "sales margin earned",
-        ),
     ],
     "Monitoring": [
         list_page("Request log", "list_alt", "monitoring.requestlogentry", "support operator auditor", "searches"),

@@ -181,8 +181,6 @@ class ConsoleSite(UnfoldAdminSite):
             path("test-a-number/", verified(_imported("monitoring.admin.tester.view")), name="monitoring_source_test"),
             path("erase-a-number/", verified(_imported("console.admin.erasure.view")), name="phonebook_contact_erase"),
             path("running-out/", verified(_imported("console.dashboard.running_out")), name="running_out"),
-            path("revenue/", verified(_imported("console.revenue.view")), name="revenue"),
-            path("revenue/last-month/", verified(_imported("console.revenue.last_month")), name="revenue_last_month"),
             *(path(each.route, verified(_imported(each.view)), name=each.name) for each in pages.VIEWS),
             path("second-factor/", verified(self.overview), name="second_factor"),
             path("second-factor/verify/", self.verify, name="second_factor_verify"),

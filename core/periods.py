@@ -173,13 +173,6 @@ def _since(first: datetime, newest: CalendarPeriod) -> Iterator[CalendarPeriod]:
         yield (newest := newest.previous)
 
 
-def calendar_from_query(query: Mapping[str, str], now: datetime) -> CalendarPeriod:
-    """The month or quarter that the URL parameter `month` names; the last complete month if it names none, or one that
-    has not begun."""
-    found = CalendarPeriod.parse(query.get("month", ""))
-    return found if found and found.since <= now and found.since.year >= 2000 else CalendarPeriod.of(now).previous
-
-
 def iso(at: datetime) -> str:
     """As in webhooks and in what commands print: `2026-01-31T12:00:00Z`."""
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from django.conf import settings
-from django.db.models import Sum
 
 from core import periods
 from core.periods import Period
@@ -19,7 +18,7 @@ from lookup.search import PSEUDO_SOURCES, RULES_SOURCE, SLOTS, bound_sources
 from lookup.source_actions import call_price, configured
 from lookup.vendors.preset import Preset
 from monitoring import source_statistics
-from monitoring.models import SourceResult, TokenSourceDay
+from monitoring.models import SourceResult
 from monitoring.source_statistics import BREAKER, SourceUsage
 
 HOUR, LOOK_BACK = timedelta(hours=1), timedelta(days=1)
@@ -142,19 +141,6 @@ def report(since: datetime, until: datetime | None = None, states: Mapping[str, 
             state = states.get(name) if states else None
             sources.append(SourceRow(slot, name, usage, configured.get(name), paused.get(name), state))
     return Report(sources, settings.CURRENCY)
-
-
-def cost_by_customer(since: datetime, until: datetime) -> dict[int | None, Decimal]:
-    """The cost of the calls that searches made on the days from `since` to before `until`, by key of the customer whose
-    token it was; None: of tokens without a customer. Without calls that have no price. One statement."""
-    days = TokenSourceDay.objects.filter(day__gte=since.date(), day__lt=until.date())
-    called = days.values_list("token__customer", "slot", "connector").annotate(Sum("calls")).order_by()
-    configured = {(slot, bound.name): bound for slot in SLOTS for bound in bound_sources(slot)}
-    costs: dict[int | None, Decimal] = {}
-    for customer_id, slot, name, calls in called:
-        source = SourceRow(slot, name, SourceUsage(billable=calls), configured.get((slot, name)))
-        costs[customer_id] = costs.get(customer_id, no_cost()) + (source.cost or 0)
-    return costs
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from django.core.cache import caches
 from django.core.signals import setting_changed
 from django.dispatch import receiver
 from django.test import Client
+from django.utils import timezone
 
 from accounts import idempotency, tokens
 from accounts.models import ApiToken, CreditEntry
@@ -22,6 +23,7 @@ from monitoring import request_log
 from monitoring.health import probes
 from phonebook.number_query import NumberRows
 from tests import awaited, connectors
+from tests.console.dashboard_rows import NOW
 
 NUMBER = "493023125042"
 
@@ -69,6 +71,12 @@ def integrator(db: None, quiet_sources: None) -> Integrator:
 def quiet_sources(settings: Any) -> None:
     settings.SOURCE_A = "tests.connectors.Knows"
     settings.SOURCE_B = "tests.connectors.Knows"
+
+
+@pytest.fixture
+def frozen_dashboard(quiet_sources: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both slots have one local source, and the time is NOW."""
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
 
 
 @receiver(setting_changed)

@@ -119,7 +119,6 @@ def test_refunds_of_lost_answers_do_not_reduce_revenue(admin_client: Client, set
     assert re.search(r"field-revenue[^>]*>\s*1\.50", admin_client.get("/admin/accounts/customer/").text)
     shown = figures(admin_client.get("/admin/", {"period": "30d"}).text)
     assert (shown["Spent"], shown["Refunded"].split()[:2]) == ("4", ["5", "4"])
-    assert shown["Revenue"].startswith("1.50 EUR")
 
 
 # --- Commands and console -----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 
 from tests.browser.conftest import MadeToken
 from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect
+from tests.plugin import of_addons
 from tests.service import Service
 
 pytestmark = pytest.mark.once
@@ -63,7 +64,8 @@ PAGES = (
     *("/admin/phonebook/numberrule/", "/admin/phonebook/numberrule/{rule}/change/"),
     *("/admin/phonebook/contact/", "/admin/phonebook/contact/{contact}/change/"),
     *("/admin/monitoring/incident/", "/admin/monitoring/incident/{incident}/change/"),
-    *("/admin/monitoring/alertrecipient/", "/admin/admin/logentry/", "/admin/revenue/"),
+    *("/admin/monitoring/alertrecipient/", "/admin/admin/logentry/"),
+    *of_addons("LONG_TEXT_PAGES").values(),
 )
 
 

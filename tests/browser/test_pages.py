@@ -43,7 +43,6 @@ PAGES = {
     "ledger": "/admin/accounts/creditentry/",
     "ledger-row": "/admin/accounts/creditentry/{search}/change/",
     "refund": "/admin/accounts/creditentry/{other}/refund/",
-    "revenue": "/admin/revenue/",
     "requests": "/admin/monitoring/requestlogentry/",
     "requests-failed": "/admin/monitoring/requestlogentry/?failed=source_b&reason=late",
     "request": "/admin/monitoring/requestlogentry/{request}/change/",

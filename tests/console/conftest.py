@@ -5,12 +5,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models import Model
 from django.test import Client
-from django.utils import timezone
 from django_otp.util import random_hex
 
 from console import second_factor
 from tests.console.console_rows import one_of_each
-from tests.console.dashboard_rows import NOW
 from tests.console.role_table import ROLES, logged_in
 from tests.console.two_factor import PASSWORD
 from tests.plugin import of_addons
@@ -34,12 +32,6 @@ def secret(boss: User) -> str:
     key = random_hex()
     second_factor.unsaved_device(boss, key).save()
     return b32encode(bytes.fromhex(key)).decode()
-
-
-@pytest.fixture
-def frozen_dashboard(quiet_sources: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both slots have one local source, and the time is NOW."""
-    monkeypatch.setattr(timezone, "now", lambda: NOW)
 
 
 @pytest.fixture

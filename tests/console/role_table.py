@@ -193,8 +193,8 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
 OF_THE_SITE = {
     *("index", "app_list", "search", "login", "logout", "jsi18n", "autocomplete", "view_on_site"),
     *("password_change", "password_change_done", "second_factor", "second_factor_verify", "second_factor_set_up"),
-    *("invitation", "status", "revenue", "revenue_last_month", "running_out"),
-}
+    *("invitation", "status", "running_out"),
+}.union(of_addons("OF_THE_SITE"))
 #: They are about the user's own upload: tests/phonebook/admin/test_uploads.py.
 OF_AN_UPLOAD = {
     *(f"phonebook_importbatch_upload_{name}" for name in ("part", "progress", "step")),

@@ -2,7 +2,7 @@
 export."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,10 +20,11 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
 
-from accounts import monthly
 from accounts.admin import ledger_export
 from accounts.models import CreditEntry, Customer
-from accounts.monthly import CustomerSums
+from contrib.revenue import monthly
+from contrib.revenue.costs import cost_by_customer
+from contrib.revenue.monthly import CustomerSums
 from core import history, periods
 from core.admin import require
 from core.csv_cells import in_parts
@@ -77,7 +78,7 @@ def view(request: HttpRequest) -> HttpResponse:
     """A POST exports the table, because that writes the history."""
     require(request.user.has_perms([VIEW, EXPORT] if request.method == "POST" else [VIEW]))
     now = timezone.now()
-    month, sees_cost = periods.calendar_from_query(request.GET, now), request.user.has_perm(VIEW_COST)
+    month, sees_cost = _period(request.GET, now), request.user.has_perm(VIEW_COST)
     # `prune` may have deleted the statistics of the first days.
     has_cost = sees_cost and month.since >= oldest_kept()
     columns = {name: title for name, title in COLUMNS.items() if sees_cost or name not in _OF_COST}
@@ -112,7 +113,14 @@ def view(request: HttpRequest) -> HttpResponse:
         customers = rows[:-1]
         context["costs_are_unknown"] = bool(customers and unattributed) and all(row.cost is None for row in customers)
         context["credits_without_price"] = sum(row.spent for row in rows if row.revenue is None)
-    return TemplateResponse(request, "admin/revenue.html", {**admin.site.each_context(request), **context})
+    return TemplateResponse(request, "revenue/page.html", {**admin.site.each_context(request), **context})
+
+
+def _period(query: Mapping[str, str], now: datetime) -> CalendarPeriod:
+    """The month or quarter that the URL parameter `month` names; the last complete month if it names none, or one that
+    has not begun."""
+    found = CalendarPeriod.parse(query.get("month", ""))
+    return found if found and found.since <= now and found.since.year >= 2000 else CalendarPeriod.of(now).previous
 
 
 def _first_entry_at(now: datetime) -> datetime:
@@ -141,7 +149,7 @@ def last_month(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"total": None, "currency": settings.CURRENCY}
     with suppress(OperationalError):
         context["total"], context["is_incomplete"] = _earned(CalendarPeriod.of(timezone.now()).previous)
-    return TemplateResponse(request, "admin/last_month.html", context)
+    return TemplateResponse(request, "revenue/last_month.html", context)
 
 
 def _rows(month: CalendarPeriod, *, has_cost: bool) -> tuple[list[Row], int, Decimal]:
@@ -151,7 +159,7 @@ def _rows(month: CalendarPeriod, *, has_cost: bool) -> tuple[list[Row], int, Dec
     costs: dict[int | None, Decimal] = defaultdict(source_report.no_cost)
     if has_cost:
         report = source_report.report(month.since, month.until)
-        costs |= source_report.cost_by_customer(month.since, month.until)
+        costs |= cost_by_customer(month.since, month.until)
     rest = report.cost - sum(costs.values()) if report else Decimal(0)
     is_known = has_cost and bool(costs or not rest)
     keys = months.keys() | costs.keys()

@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from accounts import charging, credits, customers, monthly, tokens
+from accounts import charging, credits, customers, tokens
 from accounts.models import ApiToken, CreditEntry
-from accounts.monthly import CustomerSums
+from contrib.revenue import monthly
+from contrib.revenue.monthly import CustomerSums
 from core.periods import CalendarPeriod
 from tests import awaited
 from tests.account_fixtures import tokens_of_one_customer

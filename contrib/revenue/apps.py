@@ -1,0 +1,5 @@
+from core.addons import Addon
+
+
+class RevenueAddon(Addon):
+    name = "contrib.revenue"
