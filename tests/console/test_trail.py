@@ -9,6 +9,7 @@ from django.test import Client
 
 from tests.console.role_table import logged_in
 from tests.console_pages import words
+from tests.plugin import of_addons
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
@@ -36,9 +37,9 @@ def test_breadcrumbs_have_the_names_of_the_menu(rows: dict[str, Model]) -> None:
         "test-a-number/": ["Monitoring", "Test a number"],
         "erase-a-number/": ["Numbers", "Erase a number's data"],
         "auth/user/invite/": ["Operators", "Users", "Invite a user"],
-        "search/": ["Search"],
         "second-factor/": ["Two-factor authentication"],
         "nowhere/": ["Page not found"],
+        **of_addons("TRAILS"),
     }.items():
         assert trail(boss, f"/admin/{url}") == expected, url
 
