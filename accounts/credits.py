@@ -14,7 +14,6 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet, Sum
 from django.utils import timezone
 
-from accounts import low_balance
 from accounts.models import ApiToken, CreditEntry
 from core import metrics, periods
 from core.field_errors import FieldError
@@ -91,8 +90,8 @@ def change_balance(
     other_token: ApiToken | None = None,
     price: Decimal | None = None,
 ) -> CreditEntry:
-    """Add `amount` (or subtract) and write the ledger entry and, when due, the low-balance notice. `price`: what the
-    customer pays for it in total; None if unknown.
+    """Add `amount` (or subtract) and write the ledger entry. `price`: what the customer pays for it in total; None if
+    unknown.
 
     Raises ChangeRefused when the balance would leave its range, for a top-up of a revoked token, even one revoked at
     the same moment, and for a test token unless `amount` is 0. Locks the token's row: use one transaction per token, so
@@ -124,7 +123,6 @@ def change_balance(
             other_token=other_token,
             price=price,
         )
-        low_balance.write_if_low(token_id=token.pk, change=amount, at=entry.created_at)
         label = f"adjustment-{'up' if amount > 0 else 'down'}" if kind == CreditEntry.Kind.ADJUSTMENT else kind.value
         counted = 0 if kind == CreditEntry.Kind.TRANSFER and amount < 0 else abs(amount)  # its counterpart counts
         transaction.on_commit(lambda: CREDITS.inc(label, by=counted))

@@ -17,7 +17,6 @@ from typing import Any
 
 from django.db import transaction
 
-from accounts import low_balance
 from accounts.idempotency import Claim
 from accounts.models import CreditEntry
 from core import db
@@ -25,7 +24,7 @@ from core import db
 _DEDUCT_CREDIT = """
 UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = %s
 WHERE id = %s AND credits >= 1 AND charge_epoch = %s {condition}
-RETURNING id, credits, low_balance_at, contact, customer_id
+RETURNING id, credits
 """
 _WRITE_ENTRY = """
 INSERT INTO accounts_creditentry
@@ -44,14 +43,13 @@ _HELD = "claim_id = %s AND claim_expires_at IS NOT NULL"
 _CLAIM = f"""claim AS MATERIALIZED (
     SELECT id FROM accounts_idempotencyrecord WHERE id = %s AND {_HELD} AND entry_id IS NULL FOR UPDATE
 )"""
-_NOTICE = f"notice AS ({low_balance.WRITE_IF_LOW.format(debited='debit')})"
 _ENTRY = f"entry AS ({_WRITE_ENTRY.format(debited='debit')})"
 _CHARGE = f"""
-WITH debit AS ({_DEDUCT_CREDIT.format(condition="")}), {_NOTICE}, {_ENTRY}
+WITH debit AS ({_DEDUCT_CREDIT.format(condition="")}), {_ENTRY}
 SELECT true, id, balance_after FROM entry
 """
 _CHARGE_WITH_CLAIM = f"""
-WITH {_CLAIM}, debit AS ({_DEDUCT_CREDIT.format(condition="AND EXISTS (SELECT FROM claim)")}), {_NOTICE}, {_ENTRY},
+WITH {_CLAIM}, debit AS ({_DEDUCT_CREDIT.format(condition="AND EXISTS (SELECT FROM claim)")}), {_ENTRY},
 stored AS ({_STORE_ANSWER.format(entry_id="entry.id", balance="entry.balance_after", source="FROM entry")})
 SELECT EXISTS (SELECT FROM claim), entry.id, entry.balance_after FROM (VALUES (1)) AS one LEFT JOIN entry ON true
 """
@@ -116,14 +114,13 @@ class Debit:
         if db.VENDOR == "sqlite":
             return await db.acommit_with_connection(self._execute_on_sqlite)
         taken = [self.created_at, self.token_id, self.epoch]
-        notice = [self.created_at, self.created_at, -1, *low_balance.low_balance_parameters()]
         entry = [self.request_id, self.number_hash, self.created_at]
         if self.claim is None:
-            row = await db.acommit_one(_CHARGE, [*taken, *notice, *entry])
+            row = await db.acommit_one(_CHARGE, [*taken, *entry])
             return Outcome(*row) if row else Outcome(True, None, None)
         held = [self.claim.record_id, self.claim.claim_id]
         stored = [before_balance(self.answer), self.claim.record_id]
-        return Outcome(*await db.acommit_one(_CHARGE_WITH_CLAIM, [*held, *taken, *notice, *entry, *stored]))
+        return Outcome(*await db.acommit_one(_CHARGE_WITH_CLAIM, [*held, *taken, *entry, *stored]))
 
     def _execute_on_sqlite(self) -> Outcome:
         """SQLite has no UPDATE within WITH: separate statements, in one transaction."""
@@ -133,7 +130,6 @@ class Debit:
             taken = [self.created_at, self.token_id, self.epoch]
             if db.fetch_one(_DEDUCT_CREDIT.format(condition=""), taken) is None:
                 return Outcome(True, None, None)
-            low_balance.write_if_low(token_id=self.token_id, change=-1, at=self.created_at)
             entry = [self.request_id, self.number_hash, self.created_at, self.token_id]
             entry_id, balance = db.fetch_one(_SQLITE_ENTRY, entry)
             if self.claim is not None:

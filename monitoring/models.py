@@ -119,8 +119,7 @@ class Notice(models.Model):
 
     BALANCE_LOW: a token's balance fell to its threshold; an e-mail goes to the token's contact, and a message to the
     webhook of its customer. For every other event and for the operator's webhooks, `target` and `payload` say where to
-    and what, and `token` is empty. accounts.low_balance writes the e-mails' rows by SQL, which leaves the other columns
-    to their defaults.
+    and what, and `token` is empty.
     """
 
     class Event(models.TextChoices):
@@ -156,7 +155,7 @@ class Notice(models.Model):
     outcome = models.CharField(max_length=100, blank=True, help_text="Result of the last attempt.")
 
     class Meta:
-        db_table = "accounts_notice"  # accounts.low_balance writes into it
+        db_table = "accounts_notice"
         indexes = [
             models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="notice_due"),
             models.Index(fields=["incident"], condition=Q(incident__isnull=False), name="notice_incident"),

@@ -1,5 +1,5 @@
-"""The outbox of low-balance notices and alerts: written in the transaction of what they are about, and sent by
-`send_notices`, by e-mail and webhook.
+"""The outbox of low-balance notices and alerts, which `send_notices` sends by e-mail and webhook. Alerts are written in
+the transaction in which their incident opens or ends, low balances by low_balance.py.
 
 No request waits for a mail server or a receiver. A sender claims a notice for CLAIM before it sends it, so that two
 senders share the work. One that dies after a server accepted a notice and before it recorded that causes a second
@@ -48,8 +48,7 @@ def write(
     targets: Iterable[tuple[str, str]],
     incident: Incident | None = None,
 ) -> list[Notice]:
-    """Write a notice to each of `targets` (alert_recipients), due now. Call it in the transaction of what it is
-    about."""
+    """Write a notice to each of `targets` (alert_recipients), due now."""
     message_type = event.replace("incident.", "incidents.") if "incidents" in data else event
     payload = json.dumps({"type": message_type, "timestamp": iso(at), "data": data}, ensure_ascii=False)
     common: Any = {"event": event, "payload": payload, "incident": incident, "created_at": at, "due_at": at}
@@ -63,7 +62,6 @@ def send_due() -> Iterator[str]:
     What goes to a mail server or a webhook that is unavailable is left for the next run: every other notice would wait
     for the timeout and use up an attempt.
     """
-    _write_low_balance_webhooks()
     unavailable: set[tuple[str, str]] = set()
     while (notice := claim_next(timezone.now(), unavailable)) is not None:
         outcome, server_unavailable = _send(notice)
@@ -93,23 +91,6 @@ def claim_next(now: datetime, unavailable: Collection[tuple[str, str]] = ()) -> 
             notice.due_at, notice.outcome, notice.attempts = now + CLAIM, SENDING, notice.attempts + 1
             notice.save(update_fields=["due_at", "outcome", "attempts"])
     return notice
-
-
-def _write_low_balance_webhooks() -> None:
-    """Write the notices to webhooks, ours and the customer's, of each low balance whose e-mail is pending, once: apart
-    from the e-mail, so that they do not wait for an unavailable mail server."""
-    if not settings.LOW_BALANCE_NOTICES:
-        return
-    emails = Notice.objects.filter(
-        due_at__isnull=False, token__revoked_at=None, token__isnull=False, has_webhooks=False
-    )
-    for email in emails.order_by("pk"):
-        with transaction.atomic():
-            if emails.filter(pk=email.pk).update(has_webhooks=True):  # else another sender has written them
-                data = {"token_id": email.token_id, "balance": email.balance, "threshold": email.threshold}
-                targets = alert_recipients.webhook_targets()
-                write(event=Notice.Event.BALANCE_LOW, data=data, at=email.created_at, targets=targets)
-                customer_notices.write_webhook(email)
 
 
 def _send(notice: Notice) -> tuple[str, bool]:

@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 PRUNE = "prune"
 #: The check of all conditions that alerts report, by `send_notices`. Only where alerts are on.
 ALERTS = "alerts"
+#: The reading of the ledger by `send_notices`, up to that time. Only where low-balance notices are on.
+LOW_BALANCE = "low_balance"
 
 #: `prune` runs daily, the audit of the whole ledger weekly. As in deploy/prometheus/alerts.yml.
 OVERDUE = {PRUNE: timedelta(days=2), audit.TASK: timedelta(days=9)}
@@ -50,6 +52,11 @@ def record(name: str, *, succeeded: bool) -> None:
         log.warning("the run of %s is not recorded (%s)", name, type(error).__name__)
 
 
+def advance(name: str, to: datetime) -> None:
+    """Record that a run read what was written until `to`. Its record is locked until the end of the transaction."""
+    TaskRun.objects.update_or_create(name=name, defaults={"succeeded_at": to})
+
+
 def forget(name: str) -> None:
     """Delete the record of a task that is no longer run."""
     TaskRun.objects.filter(name=name).delete()
@@ -66,7 +73,7 @@ def succeeded_at(name: str) -> datetime | None:
 
 
 def alerts_are_overdue(checked_at: datetime | None, now: datetime) -> bool:
-    """Whether the conditions, last checked at `checked_at`, have not been checked for too long."""
+    """Whether what `send_notices` checks, last at `checked_at`, has not been checked for too long."""
     return checked_at is None or checked_at < now - ALERTS_OVERDUE
 
 

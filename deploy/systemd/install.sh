@@ -52,7 +52,7 @@ if [ -n "$user" ]; then
     setpriv --reuid="$user" --regid="$user" --init-groups "$root/.venv/bin/python" -c '' ||
         die "the user $user cannot run this Python. Run: PYTHON=/usr/bin/python3 $0"
     # Compiled now, because the service may not write here: every start would compile thousands of modules.
-    (cd "$root" && .venv/bin/python -m compileall -q -j 0 $(dirname */__init__.py) .venv/lib)
+    (cd "$root" && printf '%s\n' ./*/__init__.py | xargs dirname | xargs .venv/bin/python -m compileall -q -j 0 .venv/lib)
 fi
 
 mkdir -p "$bin" "$etc" "$data"

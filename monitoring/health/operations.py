@@ -214,10 +214,13 @@ def _notices(request: Request) -> Findings:
     if not (settings.LOW_BALANCE_NOTICES or alerts_on):
         yield "Off (LOW_BALANCE_NOTICES, ALERT_EMAILS, ALERT_WEBHOOK_URLS, alert recipients of the console)."
         return
-    checked_at = task_runs.succeeded_at(task_runs.ALERTS)
-    if alerts_on and task_runs.alerts_are_overdue(checked_at, timezone.now()):
-        when = f"were last checked at {periods.shown(checked_at)}" if checked_at else "were never checked"
-        yield problem(f"Alerts {when}", f"Run {command_line('send_notices')} every minute.")
+    runs = [(alerts_on, "Alerts", task_runs.ALERTS)]
+    runs += [(settings.LOW_BALANCE_NOTICES, "Low balances", task_runs.LOW_BALANCE)]
+    for is_on, what, name in runs:
+        checked_at = task_runs.succeeded_at(name)
+        if is_on and task_runs.alerts_are_overdue(checked_at, timezone.now()):
+            when = f"were last checked at {periods.shown(checked_at)}" if checked_at else "were never checked"
+            yield problem(f"{what} {when}", f"Run {command_line('send_notices')} every minute.")
     due = notices.pending()
     waiting, given_up = due.count(), Notice.objects.filter(outcome=notices.GIVEN_UP).count()
     if overdue := due.filter(due_at__lt=timezone.now() - NOTICE_OVERDUE).count():

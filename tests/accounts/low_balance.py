@@ -1,7 +1,10 @@
 """Tokens with a low-balance threshold, for the tests of notices."""
 
+from django.utils import timezone
+
 from accounts import tokens
 from accounts.models import ApiToken
+from monitoring import low_balance, notices
 from tests import awaited
 from tests.accounts.admin.pages import NUMBER
 
@@ -17,3 +20,14 @@ def account(balance: int, threshold: int | None, contact: str = CONTACT, name: s
 def search(token: ApiToken, how_many: int = 1) -> None:
     for _ in range(how_many):
         awaited.charge(token=token, request_id="r", number=NUMBER, answer={})
+
+
+def check() -> None:
+    """Write the notices of low balances, as `send_notices` does first."""
+    low_balance.write_notices(timezone.now())
+
+
+def sent() -> list[str]:
+    """What becomes of all notices that are due, after a check."""
+    check()
+    return list(notices.send_due())

@@ -14,6 +14,7 @@ from accounts.models import ApiToken, CreditEntry
 from tests import awaited
 from tests.account_fixtures import Tills, tokens_of_one_customer
 from tests.accounts.admin.pages import NUMBER, amounts, balance
+from tests.accounts.low_balance import check
 
 pytestmark = pytest.mark.django_db
 
@@ -181,6 +182,7 @@ def test_low_balance_is_noticed_on_the_token_that_gives(tills: Tills) -> None:
 
     ApiToken.objects.update(low_balance_at=20, contact="till@example.org")
     transfer(*tills)
+    check()
     assert list(Notice.objects.values_list("token_id", "balance")) == [(tills[0].pk, 10)]
 
 

@@ -140,6 +140,8 @@ for user in (viewer, auditor):
 def test_imports_of_add_ons_are_those_that_they_require(tmp_path: Path) -> None:
     """Nothing of the kernel imports one."""
     names = addons.in_package()
+    if not names:
+        pytest.skip("there are no add-ons")
     packages = "".join(f"    {name}\n" for name in (*KERNEL, addons.PACKAGE))
     contracts = [f"name = kernel\ntype = forbidden\nsource_modules =\n{packages.replace('    contrib', '')}"]
     for name in names:

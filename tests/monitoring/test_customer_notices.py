@@ -11,7 +11,7 @@ from accounts.models import ApiToken, Customer
 from core import webhooks
 from monitoring import notices
 from monitoring.models import Notice
-from tests.accounts.low_balance import CONTACT, account, search
+from tests.accounts.low_balance import CONTACT, account, search, sent
 from tests.core.test_webhooks import headers
 from tests.plugin import ROOT
 from tests.smtp import Mailbox
@@ -39,10 +39,6 @@ def owned(contact: str = "", **options: Any) -> ApiToken:
 
 def of(token: ApiToken) -> Customer:
     return Customer.objects.get(tokens=token)
-
-
-def sent() -> list[str]:
-    return list(notices.send_due())
 
 
 def test_charge_and_adjustment_notify_a_webhook_without_contacts(receiver: Upstream, private: None) -> None:

@@ -79,6 +79,8 @@ def test_a_wrong_balance_is_found(sound: Integrator) -> None:
 
 def test_notices_that_nobody_sends_are_a_problem(sound: Integrator, settings: Any) -> None:
     settings.LOW_BALANCE_NOTICES = True
+    assert problems()["Notices"].startswith("Low balances were never checked. Run ./run manage send_notices")
+    task_runs.advance(task_runs.LOW_BALANCE, timezone.now())
     due = timezone.now() - timedelta(hours=1)
     notice = Notice.objects.create(token=sound.token, threshold=5, balance=5, due_at=due)
     assert problems()["Notices"].startswith("1 are overdue")

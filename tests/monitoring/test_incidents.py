@@ -19,7 +19,7 @@ from monitoring import incidents, notices
 from monitoring.incidents import Condition, Effect
 from monitoring.models import Incident, Notice
 from tests.account_fixtures import Clock
-from tests.accounts.low_balance import CONTACT, account, search
+from tests.accounts.low_balance import CONTACT, account, check, search, sent
 from tests.plugin import ROOT
 from tests.servers import free_port
 from tests.smtp import Mailbox
@@ -41,10 +41,6 @@ def failing(subject: str = "twilio", *, effect: Effect = Effect.ALERT) -> Condit
 
 def report(*conditions: Condition, kinds: dict[str, bool] = AT_ONCE) -> tuple[int, int]:
     return incidents.report(conditions=conditions, kinds=kinds, now=timezone.now())
-
-
-def sent() -> list[str]:
-    return list(notices.send_due())
 
 
 def events() -> list[str]:
@@ -222,6 +218,7 @@ def test_removed_targets_get_no_more_alerts(
 
 def test_low_balance_notices_stay_off_while_alerts_are_on(mailbox: Mailbox, by_email: None, settings: Any) -> None:
     search(account(4, 3))
+    check()
     settings.LOW_BALANCE_NOTICES = False
     report(failing())
     assert sent() == ["sent"]

@@ -19,7 +19,7 @@ from core.retention import KEPT_DAYS
 from monitoring import notices
 from monitoring.models import Notice
 from tests.account_fixtures import Clock
-from tests.accounts.low_balance import CONTACT, account, search
+from tests.accounts.low_balance import CONTACT, account, check, search, sent
 from tests.monitoring.concurrency import in_threads
 from tests.servers import free_port
 from tests.smtp import Mailbox
@@ -28,10 +28,6 @@ pytestmark = pytest.mark.django_db
 
 PASSWORD = "correct-horse-battery"
 NOTHING = {"sent": 0, "not_needed": 0, "failed": 0, "given_up": 0, "opened": 0, "resolved": 0}
-
-
-def sent() -> list[str]:
-    return list(notices.send_due())
 
 
 def test_notice_is_sent_once_without_secrets(mailbox: Mailbox) -> None:
@@ -64,6 +60,7 @@ def test_oldest_notice_is_sent_first(mailbox: Mailbox) -> None:
 def test_obsolete_notice_is_not_sent(mailbox: Mailbox, obsolete: str) -> None:
     token = account(4, 3)
     search(token)
+    check()
     match obsolete:
         case "topped up":
             credits.top_up(token=token, amount=1, actor="op", reason="paid")
@@ -141,6 +138,7 @@ def test_late_failure_does_not_undo_what_another_sender_sent(
 
 def test_notice_that_kills_its_senders_is_given_up(mailbox: Mailbox, clock: Clock) -> None:
     search(account(4, 3))
+    check()
     for _ in range(8):
         assert notices.claim_next(clock.now) is not None  # and the process dies
         clock.now += notices.CLAIM

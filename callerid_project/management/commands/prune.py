@@ -51,6 +51,8 @@ class Command(JSONCommand):
             "sessions": Session.objects.filter(expire_date__lt=timezone.now()).delete()[0],
             **{each.name: import_string(each.prune)() for each in EXPIRING},
         }
+        if not settings.LOW_BALANCE_NOTICES:  # switched on again, they begin anew
+            task_runs.forget(task_runs.LOW_BALANCE)
         task_runs.record(task_runs.PRUNE, succeeded=True)
         counts = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in deleted.items())
         self.write_result(options, deleted, f"Deleted: {counts}.")

@@ -3,29 +3,31 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError
+from django.utils import timezone
 
 from core.commands import JSONCommand
-from monitoring import alert_recipients, notices
+from monitoring import alert_recipients, low_balance, notices
 from monitoring.health import checks
 
 
 class Command(JSONCommand):
     help = (
-        "Check the conditions that alerts report (docs/alerts.md), and send the alerts and the low-balance notices "
-        "that are due, by e-mail and webhook. Run it every minute, from cron or a timer. A notice that fails is "
-        "retried after 1, 5, 15 minutes, 1, 4, 12 and 24 hours, and then given up. A low-balance notice is not sent if "
-        "the token was topped up or revoked meanwhile. Two processes at once share the work. Exits with an error when "
-        "a notice could not be sent."
+        "Check the conditions that alerts report (docs/alerts.md), read in the ledger which balances fell to their "
+        "thresholds, and send the alerts and the low-balance notices that are due, by e-mail and webhook. Run it every "
+        "minute, from cron or a timer. A notice that fails is retried after 1, 5, 15 minutes, 1, 4, 12 and 24 hours, "
+        "and then given up. A low-balance notice is not sent if the token was topped up or revoked meanwhile. Two "
+        "processes at once share the work. Exits with an error when a notice could not be sent."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
         alerts_on = alert_recipients.alerts_are_on()
+        opened, closed = checks.for_alerts() if alerts_on else (0, 0)
+        low_balance.write_notices(timezone.now())
         if not (settings.LOW_BALANCE_NOTICES or alerts_on):
             raise CommandError(
                 "Notices and alerts are off: set LOW_BALANCE_NOTICES=true, EMAIL_URL and EMAIL_FROM, or ALERT_EMAILS "
                 "or ALERT_WEBHOOK_URLS, or add an alert recipient in the console (docs/alerts.md)."
             )
-        opened, closed = checks.for_alerts() if alerts_on else (0, 0)
         results = Counter(notices.send_due())
         counts = {outcome: results[outcome] for outcome in ("sent", "not needed", "failed", "given up")}
         text = "{sent} sent, {not needed} no longer needed, {failed} failed and will be retried, {given up} given up."
