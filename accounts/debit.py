@@ -7,9 +7,32 @@ When the connection breaks before the reply, the server may have committed the d
 read it later. So each debit names the token's `charge_epoch`, and `find` increases that before it reads the ledger: its
 lock waits for a debit that is still running, and one that starts later finds another epoch and changes nothing. Other
 searches of the token then repeat their debit with the new epoch.
+
+The states of an `Idempotency-Key`'s record, whose `entry_id` is the charge, and how a charge ends:
+
+    record          claim_expires_at  number_hash  entry_id  answer  becomes
+    none                                                             claimed by begin
+    claimed         set               set          NULL      ''      charged by execute, free by answer_free,
+                                                                     none by release
+    charged         NULL              set          set       JSON    erased
+    free            NULL              set          NULL      JSON    erased, free
+    erased          NULL              NULL         set       ''      claimed, paid by begin
+    erased, free    NULL              NULL         NULL      ''      claimed by begin
+    claimed, paid   set               set          set       ''      charged by answer_paid, erased by release
+
+    charge          entry_id  Outcome.held  what charging.charge does
+    committed       set       True          answers
+    no credit left  None      True          releases the claim, and raises NoCreditsLeft
+    epoch ended     None      True          executes the debit again, with the token's present epoch
+    claim lost      None      False         uses the answer of the request that took the claim over, or charges for it
+    reply lost                              calls `find`, until the search has to end: committed, or raises
+                                            ConnectionLost; without a key unknown_charges settles what is unknown
+
+A claim that has expired stays held until `begin` of another request takes it over, by another `claim_id`. Erasing the
+number ends a claim: `claimed` becomes `erased, free`, and `claimed, paid` becomes `erased`. After 24 hours `begin`
+treats any record as none, and `prune` deletes it.
 """
 
-# ruff: noqa: S608  (the parts of the statements are constants)
 import json
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,58 +44,88 @@ from accounts.idempotency import Claim
 from accounts.models import CreditEntry
 from core import db
 
-_DEDUCT_CREDIT = """
-UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = %s
-WHERE id = %s AND credits >= 1 AND charge_epoch = %s {condition}
-RETURNING id, credits
-"""
-_WRITE_ENTRY = """
+# --- PostgreSQL ------------------------------------------------------------------------------------------------------
+
+_CHARGE = db.Statement("""
+WITH debit AS (
+    UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = :created_at
+    WHERE id = :token_id AND credits >= 1 AND charge_epoch = :epoch
+    RETURNING id, credits
+)
 INSERT INTO accounts_creditentry
     (token_id, amount, balance_after, kind, actor, reason, reference, request_id, number_hash, created_at)
-SELECT id, -1, credits, 'search', '', '', '', %s, %s, %s FROM {debited} RETURNING id, balance_after
-"""
-#: The balance becomes the answer's last field.
-_STORE_ANSWER = """
-UPDATE accounts_idempotencyrecord SET claim_expires_at = NULL, entry_id = {entry_id}, answer = %s || {balance} || '}}'
-{source} WHERE accounts_idempotencyrecord.id = %s
-"""
-_HELD = "claim_id = %s AND claim_expires_at IS NOT NULL"
-
+SELECT id, -1, credits, 'search', '', '', '', :request_id, :number_hash, :created_at FROM debit
+RETURNING true, id, balance_after
+""")
 # The claim is locked first: two charges with one claim take one credit, and a charge that waits here sees that the
-# claim was taken over.
-_CLAIM = f"""claim AS MATERIALIZED (
-    SELECT id FROM accounts_idempotencyrecord WHERE id = %s AND {_HELD} AND entry_id IS NULL FOR UPDATE
-)"""
-_ENTRY = f"entry AS ({_WRITE_ENTRY.format(debited='debit')})"
-_CHARGE = f"""
-WITH debit AS ({_DEDUCT_CREDIT.format(condition="")}), {_ENTRY}
-SELECT true, id, balance_after FROM entry
-"""
-_CHARGE_WITH_CLAIM = f"""
-WITH {_CLAIM}, debit AS ({_DEDUCT_CREDIT.format(condition="AND EXISTS (SELECT FROM claim)")}), {_ENTRY},
-stored AS ({_STORE_ANSWER.format(entry_id="entry.id", balance="entry.balance_after", source="FROM entry")})
-SELECT EXISTS (SELECT FROM claim), entry.id, entry.balance_after FROM (VALUES (1)) AS one LEFT JOIN entry ON true
-"""
-_SQLITE_ENTRY = _WRITE_ENTRY.format(debited="(SELECT id, credits FROM accounts_apitoken WHERE id = %s) AS debit")
-_IS_HELD = f"SELECT 1 FROM accounts_idempotencyrecord WHERE id = %s AND {_HELD} AND entry_id IS NULL"
-_STORE = f"""
-UPDATE accounts_idempotencyrecord SET claim_expires_at = NULL, answer = %s WHERE id = %s AND {_HELD} RETURNING id
-"""
-_STORE_PAID = f"""
-UPDATE accounts_idempotencyrecord SET claim_expires_at = NULL, answer = %s || (
-    SELECT balance_after FROM accounts_creditentry WHERE id = accounts_idempotencyrecord.entry_id
-) || '}}' WHERE id = %s AND {_HELD} RETURNING (
-    SELECT balance_after FROM accounts_creditentry WHERE id = accounts_idempotencyrecord.entry_id
+# claim was taken over. The balance becomes the answer's last field.
+_CHARGE_WITH_CLAIM = db.Statement("""
+WITH claim AS MATERIALIZED (
+    SELECT id FROM accounts_idempotencyrecord
+    WHERE id = :record_id AND claim_id = :claim_id AND claim_expires_at IS NOT NULL AND entry_id IS NULL
+    FOR UPDATE
+), debit AS (
+    UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = :created_at
+    WHERE id = :token_id AND credits >= 1 AND charge_epoch = :epoch AND EXISTS (SELECT FROM claim)
+    RETURNING id, credits
+), entry AS (
+    INSERT INTO accounts_creditentry
+        (token_id, amount, balance_after, kind, actor, reason, reference, request_id, number_hash, created_at)
+    SELECT id, -1, credits, 'search', '', '', '', :request_id, :number_hash, :created_at FROM debit
+    RETURNING id, balance_after
+), stored AS (
+    UPDATE accounts_idempotencyrecord
+    SET claim_expires_at = NULL, entry_id = entry.id, answer = :before_balance || entry.balance_after || '}'
+    FROM entry WHERE accounts_idempotencyrecord.id = :record_id
 )
-"""
+SELECT EXISTS (SELECT FROM claim), (SELECT id FROM entry), (SELECT balance_after FROM entry)
+""")
 
+# --- SQLite, which has no UPDATE within WITH: in one transaction -----------------------------------------------------
 
-_END_EPOCH = "UPDATE accounts_apitoken SET charge_epoch = charge_epoch + 1 WHERE id = %s RETURNING id"
+_SQLITE_CLAIM = db.Statement("""
+SELECT 1 FROM accounts_idempotencyrecord
+WHERE id = :record_id AND claim_id = :claim_id AND claim_expires_at IS NOT NULL AND entry_id IS NULL
+""")
+_SQLITE_DEBIT = db.Statement("""
+UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = :created_at
+WHERE id = :token_id AND credits >= 1 AND charge_epoch = :epoch
+RETURNING credits
+""")
+_SQLITE_ENTRY = db.Statement("""
+INSERT INTO accounts_creditentry
+    (token_id, amount, balance_after, kind, actor, reason, reference, request_id, number_hash, created_at)
+VALUES (:token_id, -1, :balance, 'search', '', '', '', :request_id, :number_hash, :created_at)
+RETURNING id
+""")
+_SQLITE_ANSWER = db.Statement("""
+UPDATE accounts_idempotencyrecord
+SET claim_expires_at = NULL, entry_id = :entry_id, answer = :before_balance || :balance || '}'
+WHERE id = :record_id
+""")
+
+# --- Both ------------------------------------------------------------------------------------------------------------
+
+_ANSWER_PAID = db.Statement("""
+UPDATE accounts_idempotencyrecord SET claim_expires_at = NULL, answer = :before_balance || (
+    SELECT balance_after FROM accounts_creditentry WHERE id = accounts_idempotencyrecord.entry_id
+) || '}'
+WHERE id = :record_id AND claim_id = :claim_id AND claim_expires_at IS NOT NULL
+RETURNING (SELECT balance_after FROM accounts_creditentry WHERE id = accounts_idempotencyrecord.entry_id)
+""")
+_ANSWER_FREE = db.Statement("""
+UPDATE accounts_idempotencyrecord SET claim_expires_at = NULL, answer = :answer
+WHERE id = :record_id AND claim_id = :claim_id AND claim_expires_at IS NOT NULL
+RETURNING id
+""")
+_END_EPOCH = db.Statement("""
+UPDATE accounts_apitoken SET charge_epoch = charge_epoch + 1 WHERE id = :token_id RETURNING id
+""")
 # `created_at`, to the microsecond, identifies the entry, because clients may repeat the other values.
-_FIND = """
+_FIND = db.Statement("""
 SELECT id, balance_after FROM accounts_creditentry
-WHERE token_id = %s AND created_at = %s AND kind = 'search' AND request_id = %s
-"""
+WHERE token_id = :token_id AND created_at = :created_at AND kind = 'search' AND request_id = :request_id
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +143,9 @@ def close_debit(token_id: int, created_at: datetime, request_id: str) -> CreditE
     Call it in a transaction, which locks the token's row. Its COMMIT also waits for a synchronous standby to have the
     entry.
     """
-    db.run(_END_EPOCH, [token_id])
-    row = db.fetch_one(_FIND, [token_id, created_at, request_id])
+    debit = {"token_id": token_id, "created_at": created_at, "request_id": request_id}
+    db.run(*_END_EPOCH(debit))
+    row = db.fetch_one(*_FIND(debit))
     return CreditEntry.objects.get(pk=row[0]) if row else None
 
 
@@ -113,29 +167,25 @@ class Debit:
         errors: after ConnectionLost the outcome is unknown, after CommitsSuspended nothing was sent."""
         if db.VENDOR == "sqlite":
             return await db.acommit_with_connection(self._execute_on_sqlite)
-        taken = [self.created_at, self.token_id, self.epoch]
-        entry = [self.request_id, self.number_hash, self.created_at]
         if self.claim is None:
-            row = await db.acommit_one(_CHARGE, [*taken, *entry])
+            row = await db.acommit_one(*_CHARGE(self._values()))
             return Outcome(*row) if row else Outcome(True, None, None)
-        held = [self.claim.record_id, self.claim.claim_id]
-        stored = [before_balance(self.answer), self.claim.record_id]
-        return Outcome(*await db.acommit_one(_CHARGE_WITH_CLAIM, [*held, *taken, *entry, *stored]))
+        return Outcome(*await db.acommit_one(*_CHARGE_WITH_CLAIM(self._values() | self._answer(self.claim))))
 
     def _execute_on_sqlite(self) -> Outcome:
-        """SQLite has no UPDATE within WITH: separate statements, in one transaction."""
+        values = self._values()
         with transaction.atomic():
-            if self.claim is not None and not db.fetch_one(_IS_HELD, [self.claim.record_id, self.claim.claim_id]):
-                return Outcome(False, None, None)
-            taken = [self.created_at, self.token_id, self.epoch]
-            if db.fetch_one(_DEDUCT_CREDIT.format(condition=""), taken) is None:
-                return Outcome(True, None, None)
-            entry = [self.request_id, self.number_hash, self.created_at, self.token_id]
-            entry_id, balance = db.fetch_one(_SQLITE_ENTRY, entry)
             if self.claim is not None:
-                statement = _STORE_ANSWER.format(entry_id="%s", balance="%s", source="")
-                db.run(statement, [entry_id, before_balance(self.answer), balance, self.claim.record_id])
-            return Outcome(True, entry_id, balance)
+                values |= self._answer(self.claim)
+                if db.fetch_one(*_SQLITE_CLAIM(values)) is None:
+                    return Outcome(False, None, None)
+            if (debited := db.fetch_one(*_SQLITE_DEBIT(values))) is None:
+                return Outcome(True, None, None)
+            (values["balance"],) = debited
+            (values["entry_id"],) = db.fetch_one(*_SQLITE_ENTRY(values))
+            if self.claim is not None:
+                db.run(*_SQLITE_ANSWER(values))
+            return Outcome(True, values["entry_id"], values["balance"])
 
     async def find(self) -> Outcome:
         """What became of this debit, whose reply was lost; without a credit taken, it is certain that none will be. As
@@ -143,10 +193,27 @@ class Debit:
 
         Also while commits are suspended: the debit, if it waits for its commit, holds the lock that the end of the
         epoch needs, so no further commit begins to wait."""
-        await db.afetch_one(_END_EPOCH, [self.token_id])
+        values = self._values()
+        await db.afetch_one(*_END_EPOCH(values))
         # The end of the epoch was committed after the entry, so a synchronous standby has the entry too.
-        row = await db.afetch_one(_FIND, [self.token_id, self.created_at, self.request_id])
+        row = await db.afetch_one(*_FIND(values))
         return Outcome(True, *row) if row else Outcome(True, None, None)
+
+    def _values(self) -> dict[str, Any]:
+        return {
+            "token_id": self.token_id,
+            "epoch": self.epoch,
+            "request_id": self.request_id,
+            "number_hash": self.number_hash,
+            "created_at": self.created_at,
+        }
+
+    def _answer(self, claim: Claim) -> dict[str, Any]:
+        return _claimed(claim) | {"before_balance": before_balance(self.answer)}
+
+
+def _claimed(claim: Claim) -> dict[str, Any]:
+    return {"record_id": claim.record_id, "claim_id": claim.claim_id}
 
 
 def before_balance(answer: dict[str, Any]) -> str:
@@ -157,11 +224,11 @@ def before_balance(answer: dict[str, Any]) -> str:
 async def answer_paid(claim: Claim, answer: dict[str, Any]) -> int | None:
     """Store `answer` to a search that an earlier request paid for. The balance after that; None if the claim was
     lost."""
-    row = await db.acommit_one(_STORE_PAID, [before_balance(answer), claim.record_id, claim.claim_id])
+    row = await db.acommit_one(*_ANSWER_PAID(_claimed(claim) | {"before_balance": before_balance(answer)}))
     return row[0] if row else None
 
 
 async def answer_free(claim: Claim, body: dict[str, Any]) -> bool:
     """Store `body`, which nobody pays for. False if the claim was lost."""
-    parameters = [json.dumps(body, ensure_ascii=False), claim.record_id, claim.claim_id]
-    return await db.acommit_one(_STORE, parameters) is not None
+    values = _claimed(claim) | {"answer": json.dumps(body, ensure_ascii=False)}
+    return await db.acommit_one(*_ANSWER_FREE(values)) is not None

@@ -4,8 +4,9 @@ While serving PostgreSQL, `afetch` uses a pool of asyncpg (core.postgresql.pool)
 Django's connection in a thread. Both raise django.db's errors, so that callers need not know which.
 """
 
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import datetime
@@ -35,6 +36,20 @@ VENDOR = connection.vendor
 pool: "Pool | None" = None
 #: When the search, or the page that reads whole tables, has to end, by time.monotonic; None outside of one.
 deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
+
+
+class Statement:
+    """A statement with `:name` for each parameter, which psql accepts too, after `\\set name value`."""
+
+    _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+
+    def __init__(self, text: str) -> None:
+        self._text = self._PARAMETER.sub("%s", text)
+        self._names: list[str] = self._PARAMETER.findall(text)
+
+    def __call__(self, values: Mapping[str, Any]) -> tuple[str, list[Any]]:
+        """The arguments of `fetch` and the others. `values` may have further ones."""
+        return self._text, [values[name] for name in self._names]
 
 
 def fetch(statement: str, parameters: Sequence[Any] = ()) -> list[Any]:

@@ -21,6 +21,15 @@ def test_fetch_one_returns_a_row_or_none() -> None:
     run("DROP TABLE sql_test")
 
 
+@pytest.mark.django_db
+def test_statement_gets_its_parameters_by_name() -> None:
+    statement = db.Statement("SELECT CAST(:first AS text), CAST(:second AS text), CAST(:first AS text), ':'")
+    assert fetch_one(*statement({"second": "b", "other": "c", "first": "a"})) == ("a", "b", "a", ":")
+    with pytest.raises(KeyError):
+        statement({"first": "a"})
+    assert db.Statement("SELECT :n::text")({"n": 1}) == ("SELECT %s::text", [1])
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_reports_statements_may_take_longer(settings: Any) -> None:
     """Neither the server nor the client ends them, and the limits are back afterwards, also after a failure."""
