@@ -10,3 +10,5 @@ searched = Signal()
 answered = Signal()
 #: An operator has paused a source, in the same transaction. `pause`: the lookup.models.SourcePause.
 paused = Signal()
+#: As `paused`, for one that is called again.
+resumed = Signal()

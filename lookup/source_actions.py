@@ -84,8 +84,10 @@ def resume(*, name: str, reason: str = "", user: AbstractBaseUser | None = None)
     Raises ValueError if it is not paused.
     """
     with transaction.atomic():
-        if not SourcePause.objects.filter(pk=name).delete()[0]:
+        pause = SourcePause.objects.filter(pk=name).first()
+        if pause is None or not SourcePause.objects.filter(pk=name).delete()[0]:
             raise ValueError(f"{name} is not paused.")
+        signals.resumed.send(sender=SourcePause, pause=pause)
         _record(name, f"Resumed. {clean_text(reason)}".strip(), user)
 
 

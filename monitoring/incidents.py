@@ -7,6 +7,7 @@ notices. Those of one kind that open, or end, in one check are reported together
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -15,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.forms.models import model_to_dict
 from django.urls import reverse
@@ -155,6 +156,21 @@ def _open(found: list[Incident], now: datetime) -> int:
             opened.append(incident)
     _notify(Notice.Event.INCIDENT_OPENED, [each for each in opened if not each.muted_until], now)
     return len(opened)
+
+
+def reopen(*, kinds: Iterable[str], subject: str, closed_since: datetime, summary: str) -> None:
+    """Reopen the latest incident of each kind about `subject` that closed since then, unless a newer one has begun.
+    notify_later reports it again."""
+    for kind in kinds:
+        closed = Incident.objects.filter(
+            kind=kind, subject=subject, closed_at__gte=closed_since, opened_at__isnull=False
+        )
+        latest = closed.order_by("-closed_at").first()
+        if latest is not None:
+            with suppress(IntegrityError), transaction.atomic():
+                Incident.objects.filter(pk=latest.pk).update(
+                    closed_at=None, last_seen_at=timezone.now(), notified_at=None, summary=summary
+                )
 
 
 def notify_later(now: datetime) -> None:

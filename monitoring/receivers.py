@@ -51,6 +51,17 @@ def end_alerts(pause: "SourcePause", **kwargs: Any) -> None:
     )
 
 
+@receiver(signals.resumed)
+def reopen_alerts(pause: "SourcePause", **kwargs: Any) -> None:
+    """In the transaction of the resumption: what failed before the pause has failed since then, until it works."""
+    from monitoring import incidents
+    from monitoring.health.dependencies import SOURCE_KINDS
+
+    incidents.reopen(
+        kinds=SOURCE_KINDS, subject=pause.connector, closed_since=pause.paused_at, summary="Resumed; not checked since."
+    )
+
+
 @receiver(commands.task_ended)
 def record_run(task: str, succeeded: bool | None, **kwargs: Any) -> None:
     from monitoring import task_runs

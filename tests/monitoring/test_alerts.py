@@ -151,9 +151,15 @@ def test_pause_ends_the_alerts_of_its_source_at_once(clock: Clock, settings: Any
     assert "Correct the key" not in body
     checks.for_alerts()
     assert not open_incidents().exists()
+    clock.now += MINUTE
     source_actions.resume(name=KNOWS)
+    again = open_incidents().get(kind="source.failing")
+    assert (again.first_seen_at, again.summary) == (NOW, "Resumed; not checked since.")
     checks.for_alerts()
-    assert ("source.failing", KNOWS) in {(each.kind, each.subject) for each in open_incidents()}
+    again = open_incidents().get(kind="source.failing")
+    assert (again.pk, again.first_seen_at) == (ended.pk, NOW)
+    assert "Resumed" not in again.summary
+    assert Notice.objects.filter(event="incident.opened", payload__contains="source.failing").count() == 2
 
 
 def test_alert_that_opens_during_a_pause_ends_at_the_next_check(clock: Clock, settings: Any) -> None:
