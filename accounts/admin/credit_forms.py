@@ -108,7 +108,11 @@ class TopUpForm(OnceForm):
 
     amount = integer_field(help_text="Credits to add.", min_value=1, max_value=MAX_AMOUNT)
     price = price_field(help_text=lazy(paid_text, str)())
-    reason = EitherField(max_length=200, required=False, help_text="In your own words. Only operators see it.")
+    reason = EitherField(
+        max_length=200,
+        required=False,
+        help_text="In your own words; only operators see it. An invoice number goes into Reference.",
+    )
     own_reference = EitherField(
         label="Reference",
         max_length=100,

@@ -23,6 +23,8 @@ COLUMNS = {
     "time": "created_at",
     "token_id": "token_id",
     "token": "token__name",
+    "customer_id": "token__customer_id",
+    "customer": "token__customer__name",
     "kind": "kind",
     "credits": "amount",
     "balance_after": "balance_after",

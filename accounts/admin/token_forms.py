@@ -111,7 +111,7 @@ class IssueForm(OnceForm, ApiTokenForm):
         max_value=tokens.MAX_DAYS,
         help_text="Rotating the token restarts the period.",
     )
-    reason = text_field(help_text="For example, an order number. Shown in the ledger.")
+    reason = text_field(help_text="For example: new customer. Shown in the ledger.")
     field_order = ("name", "customer", "is_test", "initial_credits", "price", "days", "reason")
     fields_of_arguments: ClassVar = {"amount": "initial_credits"}
 

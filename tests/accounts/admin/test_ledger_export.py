@@ -61,12 +61,12 @@ def test_export_has_every_column_of_the_ledger(admin_client: Client, token: ApiT
     assert "no-store" in response["Cache-Control"]
     lines = response.getvalue().decode()
     header = (
-        "row,time,token_id,token,kind,credits,balance_after,request_id,by,reason,reference,refunds_row,price,"
-        "other_token_id\r\n"
+        "row,time,token_id,token,customer_id,customer,kind,credits,balance_after,request_id,by,reason,reference,"
+        "refunds_row,price,other_token_id\r\n"
     )
     assert lines.startswith(header)
     top_up, refund, searched, issued = token.entries.order_by("-pk")
-    whose = f"{token.pk},pbx"
+    whose = f"{token.pk},pbx,,"
     assert lines.removeprefix(header).split("\r\n") == [
         f"{top_up.pk},{top_up.created_at:%Y-%m-%dT%H:%M:%S.%fZ},{whose},top-up,5,35,,op,paid,INV-1,,,",
         f"{refund.pk},{refund.created_at:%Y-%m-%dT%H:%M:%S.%fZ},{whose},refund,1,30,,op,wrong,,{searched.pk},,",
