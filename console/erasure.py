@@ -40,7 +40,7 @@ def spellings(text: str) -> list[str]:
 
 def shown(number: str) -> str:
     """Masked, with its country: a number whose country code was left out is another country's."""
-    return f"{phone_numbers.mask(number)} ({phone_numbers.region(number) or 'no country'})"
+    return f"{phone_numbers.mask(number)} ({phone_numbers.likely_region(number) or 'no country'})"
 
 
 def count(numbers: Sequence[str]) -> dict[str, int]:

@@ -327,7 +327,7 @@ def possible_regions(digits: str) -> Collection[str]:
     return [each for each in regions if each != phonenumbers.REGION_CODE_FOR_NON_GEO_ENTITY]
 
 
-def _likely_region(digits: str) -> str | None:
+def likely_region(digits: str) -> str | None:
     """The `region`, or the main country of those that may have the number."""
     return next(iter(possible_regions(digits)), None)
 
@@ -363,6 +363,6 @@ FORMATS: dict[str, Callable[[str], str | None]] = {
     "nanp_digits": _nanp_digits,
     "nanp_dashed": _nanp_dashed,
     "country_code": country_code,
-    "region": _likely_region,
+    "region": likely_region,
     "sha1_e164": lambda digits: hashlib.sha1(f"+{digits}".encode(), usedforsecurity=False).hexdigest().upper(),
 }

@@ -151,7 +151,9 @@ def view(request: HttpRequest) -> HttpResponse:
 
 def _preview(found: list[str]) -> dict[str, Any]:
     context: dict[str, Any] = {"button": "Erase", "variant": "danger", "once": True}
-    context["numbers"] = [(numbers.formatted(number), numbers.region(number) or "no country") for number in found]
+    context["numbers"] = [
+        (numbers.formatted(number), numbers.likely_region(number) or "no country") for number in found
+    ]
     try:
         counts = erasure.count(found)
     except OperationalError:

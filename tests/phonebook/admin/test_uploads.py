@@ -149,7 +149,7 @@ def test_check_and_import_are_confirmed_once(operator: Client) -> None:
     assert "2 of 4 rows are not imported: no number (2)." in page
     assert "Earlier imports" not in page
     before = ImportBatch.objects.create(kind="contacts", state="done", can_undo=True)
-    earlier = f"Earlier imports (import {before.pk}) can then be undone only after this one."
+    earlier = f"from earlier imports (import {before.pk}), those can then be undone only after this one."
     assert earlier in words(operator.get(FORM).text)
     before.delete()
     assert "Waiting for the process to start." in step(operator, "import", upload)
