@@ -29,7 +29,7 @@ PICTURES = {
     "console-alerts",
     "console-test-a-number",
 }
-PICTURE_BYTES = 200_000
+PICTURE_BYTES = 150_000
 
 
 def copy_sources(directory: Path) -> None:
