@@ -22,7 +22,7 @@ from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse
-from django.urls import resolve, reverse
+from django.urls import resolve
 from django.utils.module_loading import import_string
 
 from accounts import unknown_charges
@@ -57,7 +57,7 @@ if pages is not None:
 GC_THRESHOLDS = (20_000, 10, 10)
 
 #: All pages of the console are below it.
-CONSOLE_PATH = reverse("admin:index")
+CONSOLE_PATH = f"/{settings.ADMIN_PATH}/"
 _UTF_8 = re.compile(r"""\s*charset\s*=\s*"?utf-?8"?\s*""", re.IGNORECASE)
 #: How often a line says that searches are refused on arrival: none of them has a line of its own.
 REFUSAL_LOG_INTERVAL_S = 10.0

@@ -245,7 +245,7 @@ MIDDLEWARE = [
 ]
 FORM_RENDERER = "core.forms.FormRenderer"
 CSRF_FAILURE_VIEW = "callerid_project.errors.csrf_failure"
-ROOT_URLCONF = "callerid_project.urls"
+ROOT_URLCONF = f"callerid_project.{'search_urls' if SERVING and SERVE == 'search' else 'urls'}"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",

@@ -2,27 +2,17 @@ from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path, re_path
 
-from callerid_project import errors, hooks
-from core.views import on_loop
+from callerid_project import hooks, search_urls
+from callerid_project.search_urls import handler400, handler403, handler404, handler500
 from lookup.pages import Docs, Home, Schema
-from lookup.views import SearchView
-from monitoring import http_metrics
-from monitoring.health import probes
 
-# A trailing slash is accepted and never redirected: a redirected POST loses its body.
+__all__ = ["handler400", "handler403", "handler404", "handler500", "urlpatterns"]
+
 urlpatterns = [
+    *search_urls.urlpatterns,
     path("", Home.as_view(), name="home"),
-    path("callerid/search", on_loop(SearchView.as_view()), name="search"),
-    path("callerid/search/", on_loop(SearchView.as_view(schema=None)), name="search-slash"),
     re_path(r"^schema/?$", Schema.as_view(), name="schema"),
     re_path(r"^docs/?$", Docs.as_view(), name="docs"),
     *(path("", include(module)) for module in hooks.URLS),
-    re_path(r"^livez/?$", on_loop(probes.Livez.as_view()), name="livez"),
-    re_path(r"^readyz/?$", on_loop(probes.Readyz.as_view()), name="readyz"),
-    re_path(r"^metrics/?$", on_loop(http_metrics.view), name="metrics"),
     path(f"{settings.ADMIN_PATH}/", admin.site.urls),
 ]
-handler400 = errors.bad_request
-handler403 = errors.permission_denied
-handler404 = errors.not_found
-handler500 = errors.server_error

@@ -23,9 +23,9 @@ EXPENSIVE = (
 )
 
 
-def imported(work: str) -> set[str]:
+def imported(work: str, setup: str = "django.setup()") -> set[str]:
     """The modules of EXPENSIVE that a process with the default settings has imported after `work`."""
-    script = f"import sys, django; django.setup(); {work}; print(*sys.modules)"
+    script = f"import sys, django; {setup}; {work}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     return set(done.stdout.split()) & set(EXPENSIVE)
 
@@ -37,6 +37,13 @@ def test_commands_import_neither_api_nor_console_nor_clients(command: str) -> No
     load = f"m.load_command_class(m.get_commands()['{command}'], '{command}')"
     work = f"import django.core.management as m; {load}"
     assert imported(work) <= ({"requests"} if command == "check_sources" else set())
+
+
+def test_search_instance_does_not_import_the_console(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVE", "search")
+    assert not {"accounts.admin", "unfold.admin"} & imported("import callerid_project.asgi", setup="")
+    monkeypatch.setenv("SERVE", "all")
+    assert {"accounts.admin", "unfold.admin"} <= imported("import callerid_project.asgi", setup="")
 
 
 def test_the_console_pages_are_checked_although_imported_lazily() -> None:
