@@ -133,7 +133,7 @@ def _describe(recent: Requests, elapsed: timedelta) -> tuple[str, str, str]:
         return "idle", f"No requests in the last {math.ceil(minutes)} minutes", ""
     rate = recent.total / minutes
     number = f"{rate:,.0f}" if rate >= 1 else "less than 1"
-    figures = f"{number} request{'s' if rate >= 1.5 else ''} a minute"
+    figures = f"{number} request{'s' if rate >= 1.5 else ''} a minute in the last {math.ceil(minutes)} minutes"
     percent = recent.answered_percent
     if percent is None:
         return "working", "Working", f"{figures}, all refused"

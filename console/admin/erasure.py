@@ -50,7 +50,7 @@ _WHAT = {
 STAYS = (
     "amounts, balances and request ids in the ledger, because they are your accounts",
     "backups: erase the number again after a restore",
-    "logs: they contain masked numbers only",
+    "the log of the server: it contains masked numbers only",
     "what your customers have stored of answers, and what vendors store",
     "exported phone books: export them again",
     "rules for a prefix of the number",
@@ -203,7 +203,9 @@ def _erased(request: HttpRequest, form: forms.Form) -> dict[str, Any]:
         "",
         *(lines or ["Nothing was stored about the number."]),
         "",
-        "Imports skip the number from now on." if blocked else "A later import that contains the number adds it again.",
+        "Imports skip the number from now on: a keyed hash of it is kept for that."
+        if blocked
+        else "A later import that contains the number adds it again.",
     ]
     report = _report(masked, entries.latest("pk"), lines)
     return {"report": report, "form": None, "left_in_file": result["overwritten"] is False}

@@ -151,7 +151,7 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
     when = column(lambda entry: f"{entry.action_time:%Y-%m-%d %H:%M:%S}", "when (UTC)", "pk")
     action = column(lambda entry: _ACTIONS.get(entry.action_flag, "-"), "action")
     target_type = column(lambda entry: entry.content_type.name if entry.content_type else "-", "type")
-    message = column(lambda entry: folded(entry.get_change_message()) or "-", "what changed, and why")
+    message = column(lambda entry: folded(_changes(entry)) or "-", "what changed, and why")
 
     @admin.display(description="object")
     def target(self, entry: LogEntry) -> str:
@@ -159,6 +159,16 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
         if not url or not entry.object_id:  # deleted or erased
             return _named(entry)
         return html_link(url, _named(entry))
+
+
+def _changes(entry: LogEntry) -> str:
+    """The message; with a sentence if it names fields without their values (ConsoleAdmin.history_fields)."""
+    text = entry.get_change_message()
+    with suppress(ValueError, AttributeError):
+        changes = [part["changed"] for part in json.loads(entry.change_message) if "changed" in part]
+        if any(" from " not in name for change in changes for name in change.get("fields", ())):
+            return f"{text} Values that are not shown are not kept."
+    return text
 
 
 def _named(entry: LogEntry) -> str:

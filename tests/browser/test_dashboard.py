@@ -33,7 +33,7 @@ def test_status_is_renewed_unless_paused_or_hidden(admin_page: Page, service: Se
     assert asked == []
     expect(status.locator("strong").first).to_have_text(before)
     status.get_by_role("button", name="Resume updates").click()
-    expect(status.locator("strong").first).to_contain_text("requests a minute, ")
+    expect(status.locator("strong").first).to_contain_text("a minute in the last 10 minutes, ")
     assert len(asked) == 1
     with admin_page.expect_response("**/admin/status/"):
         admin_page.clock.run_for(10_000)

@@ -1,5 +1,6 @@
 """The History: its filters by object, action and time, and what they read."""
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -127,3 +128,12 @@ def test_filtered_list_runs_as_many_statements_for_many_rows(admin_client: Clien
         user = User.objects.create_user(f"user {n}")
         history.record(action=history.Action.CHANGE, model=NumberRule, name=f"{n}", message="m", user=user)
     assert query_count(admin_client, URL, {"action": "changed"}) == few
+
+
+@pytest.mark.parametrize(("fields", "said"), [(["Note"], True), (['Rate limit from "30" to "60"'], False)])
+def test_entry_says_that_values_are_not_kept(
+    admin_client: Client, admin_user: User, fields: list[str], said: bool
+) -> None:
+    message = json.dumps([{"changed": {"fields": fields}}])
+    LogEntry.objects.create(user=admin_user, object_repr="pbx (#1)", action_flag=2, change_message=message)
+    assert ("Values that are not shown are not kept." in admin_client.get(URL).text) is said

@@ -36,15 +36,24 @@ def sentence(client: Client) -> str:
     [
         ({}, "No requests in the last 10 minutes"),
         ({"found_one": 65, "failed": 2}, "Working: 7 requests a minute, 97 % answered"),
-        ({"replayed": 9, "rate_limited": 1}, "Working: 1 request a minute, 100 % answered, 1 refused"),
+        (
+            {"replayed": 9, "rate_limited": 1},
+            "Working: 1 request a minute, 100 % answered, 1 refused",
+        ),
         ({"no_credits": 2}, "Working: less than 1 request a minute, all refused"),
         ({"found_one": 10, "failed": 9}, "Working partly: 2 requests a minute, 52.6 % answered"),
-        ({"found_both": 90, "found_degraded": 10}, "Working: 11 requests a minute, 100 % answered"),
+        (
+            {"found_both": 90, "found_degraded": 10},
+            "Working: 11 requests a minute, 100 % answered",
+        ),
         (
             {"found_both": 30, "replayed": 50, "found_degraded": 15, "none_degraded": 4, "no_credits": 8},
             "Working partly: 11 requests a minute, 100 % answered, 39 % degraded, 8 refused",
         ),
-        ({"found_both": 2, "found_degraded": 2}, "Working: less than 1 request a minute, 100 % answered"),
+        (
+            {"found_both": 2, "found_degraded": 2},
+            "Working: less than 1 request a minute, 100 % answered",
+        ),
         ({"failed": 5}, "Not working: less than 1 request a minute, 0 % answered"),
         ({"test": 50}, "No requests in the last 10 minutes"),
         ({"found_one": 9_999, "failed": 1}, "Working: 1,053 requests a minute, 99.9 % answered"),
@@ -54,7 +63,7 @@ def test_sentence_is_about_the_last_ten_minutes(admin_client: Client, outcomes: 
     log("failed", 500, minutes_ago=10)
     for outcome, count in outcomes.items():
         log(outcome, count, minutes_ago=9)
-    assert sentence(admin_client) == expected
+    assert sentence(admin_client) == expected.replace("a minute", "a minute in the last 10 minutes")
 
 
 def test_failing_source_is_named_with_its_time(admin_client: Client, settings: Any) -> None:
@@ -63,14 +72,14 @@ def test_failing_source_is_named_with_its_time(admin_client: Client, settings: A
     add_result("auth", seconds_ago=120, connector=name)
     count_calls("auth", 4)
     log("found_one", 19)
-    figures = "2 requests a minute, 100 % answered"
+    figures = "2 requests a minute in the last 10 minutes, 100 % answered"
     assert sentence(admin_client) == f"Working, but {name} is failing. {figures}."
     began = {"first_seen_at": NOW - timedelta(hours=1), "last_seen_at": NOW}
     Incident.objects.create(kind="source.failing", subject=name, title="Source failing", **began)
     assert sentence(admin_client) == f"Working, but {name} is failing since 13:20. {figures}."
     RequestLogEntry.objects.all().delete()
     log("found_one", 2)
-    assert ". Less than 1 request a minute" in sentence(admin_client)
+    assert ". Less than 1 request a minute in the last 10 minutes" in sentence(admin_client)
     text = admin_client.get(URL).text
     assert "is-impaired" in text
     assert f'<a href="/admin/monitoring/source/{name}/change/">{name}</a>' in text
@@ -79,11 +88,14 @@ def test_failing_source_is_named_with_its_time(admin_client: Client, settings: A
 @pytest.mark.parametrize(
     ("paused", "traffic", "name", "expected"),
     [
-        ("RemoteKnows", True, "working", "Working: 2 requests a minute, 100 % answered"),
+        ("RemoteKnows", True, "working", "Working: 2 requests a minute in the last 10 minutes, 100 % answered"),
         ("RemoteKnows", False, "idle", "No requests in the last 10 minutes"),
         (
             *("Knows,RemoteKnows", True, "impaired"),
-            "Working partly; all sources of Source A are paused. 2 requests a minute, 100 % answered.",
+            (
+                "Working partly; all sources of Source A are paused. "
+                "2 requests a minute in the last 10 minutes, 100 % answered."
+            ),
         ),
         (
             *("Knows,RemoteKnows", False, "impaired"),
@@ -160,7 +172,7 @@ def test_without_a_request_log_the_hours_are_used(admin_client: Client, settings
     count_requests("found_one", 160)
     log("failed", 100)
     text = admin_client.get(URL).text
-    assert "Working: 2 requests a minute, 100\N{NO-BREAK SPACE}% answered" in text
+    assert "Working: 2 requests a minute in the last 81 minutes, 100\N{NO-BREAK SPACE}% answered" in text
     assert "REQUEST_LOG_DAYS is 0" in text
     assert "<svg" not in text
 
@@ -169,7 +181,7 @@ def test_timed_out_query_falls_back_to_the_hours(admin_client: Client) -> None:
     count_requests("found_one", 160)
     with timing_out("requestlogentry"):
         text = admin_client.get(URL).text
-    assert "Working: 2 requests a minute" in text
+    assert "Working: 2 requests a minute in the last 81 minutes" in text
     assert "Query timed out" in text
 
 
