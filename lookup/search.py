@@ -96,34 +96,38 @@ class Slot:
         self._sources = sources
         self._fields = fields
         self._number = number
+        ruled = rule.known().keys() & fields if rule else frozenset()
+        self._rule_calls = (SourceCall(RULES_SOURCE, rule, None),) if rule and ruled else ()
+        #: The fields that the operator rule leaves to the sources.
+        self._open_fields = fields - ruled
         #: Whether each source covers the number, once that is known.
         self._covered: dict[int, bool] = {}
-        #: By index of the source; -1 is the operator rule.
-        self._calls: dict[int, SourceCall] = {}
-        if rule and rule.known().keys() & fields:
-            self._calls[-1] = SourceCall(RULES_SOURCE, rule, None)
+        #: By index of the source.
+        self._source_calls: dict[int, SourceCall] = {}
+        self._plan_calls: tuple[SourceCall, ...] = ()
 
     def due(self, *, remote: bool) -> Iterator[tuple[int, BoundSource]]:
         """Yield the sources to be called, each with its index. Those that cannot add a field are left out: it is known
         to the rule or to a source before them, or they do not cover the number."""
         for index, source in enumerate(self._sources):
-            if (source.guard is not None) is remote and index not in self._calls and self._can_add(index):
+            if (source.guard is not None) is remote and index not in self._source_calls and self._can_add(index):
                 yield index, source
 
     def rule_out(self) -> None:
         """Have no vendor called: the number cannot exist."""
-        self._calls[len(self._sources)] = SourceCall(PLAN_SOURCE, NotFound("invalid_number"), None)
+        self._plan_calls = (SourceCall(PLAN_SOURCE, NotFound("invalid_number"), None),)
         self._covered |= {index: False for index, source in enumerate(self._sources) if source.guard}
 
     def record(
         self, index: int, answer: Answer, elapsed_s: float, *, cached: bool = False, joined: bool = False
     ) -> None:
         """Keep an answer, one for each index. `cached` and `joined`: as in SourceCall."""
-        self._calls[index] = SourceCall(self._sources[index].name, answer, elapsed_s, cached, joined)
+        self._source_calls[index] = SourceCall(self._sources[index].name, answer, elapsed_s, cached, joined)
 
     def calls(self) -> tuple[SourceCall, ...]:
-        """The operator rule, then the sources that were called, in the configured order."""
-        return tuple(self._calls[index] for index in sorted(self._calls))
+        """The operator rule, the sources that were called, in the configured order, and the numbering plan."""
+        called = (self._source_calls[index] for index in sorted(self._source_calls))
+        return (*self._rule_calls, *called, *self._plan_calls)
 
     def answer(self) -> Answer:
         """Found when any field is known, Failed when none is known and a source failed, otherwise NotFound."""
@@ -141,15 +145,13 @@ class Slot:
 
     def _can_add(self, index: int) -> bool:
         source = self._sources[index]
-        if all(self._is_known(field, before=index) for field in source.connector.fields & self._fields):
+        earlier = [call.answer for i, call in self._source_calls.items() if i < index]
+        known = {field for answer in earlier if isinstance(answer, Found) for field in answer.known()}
+        if source.connector.fields & self._open_fields <= known:
             return False
         if index not in self._covered:
             self._covered[index] = covers(source.name, source.connector, self._number)
         return self._covered[index]
-
-    def _is_known(self, field: str, *, before: int) -> bool:
-        """Whether the operator rule or a source before this index knows it."""
-        return any(i < before and getattr(call.answer, field, None) is not None for i, call in self._calls.items())
 
 
 async def search(
