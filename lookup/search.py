@@ -234,13 +234,12 @@ async def _local_answer(
 
 
 async def _call_vendors(slots: list[Slot], number: str, version: str, deadline: float, paused: frozenset[str]) -> None:
-    """Use the cached answers, and call the vendors for the others, except those that are paused: those of all slots at
-    the same time. `version`: the number's cache version."""
+    """Use the cached answers, also of paused vendors, and call the other vendors, those of all slots at the same time.
+    `version`: the number's cache version."""
     due = [source for slot in slots for _, source in slot.due(remote=True)]
     keys = {source.name: source.guard.key(number, version) for source in due if source.guard}
-    cached: dict[str, Answer] = {keys[name]: pauses.PAUSED for name in keys.keys() & paused}
-    cached |= await cache.answers.get(list(keys.values()))
-    first, *others = [_call_in_turn(slot, number, keys, cached, deadline) for slot in slots]
+    cached = await cache.answers.get(list(keys.values()))
+    first, *others = [_call_in_turn(slot, number, keys, cached, paused, deadline) for slot in slots]
     tasks = [asyncio.create_task(call) for call in others]
     await first
     for task in tasks:
@@ -248,14 +247,21 @@ async def _call_vendors(slots: list[Slot], number: str, version: str, deadline: 
 
 
 async def _call_in_turn(
-    slot: Slot, number: str, keys: Mapping[str, str], cached: Mapping[str, Answer], deadline: float
+    slot: Slot,
+    number: str,
+    keys: Mapping[str, str],
+    cached: Mapping[str, Answer],
+    paused: frozenset[str],
+    deadline: float,
 ) -> None:
-    """Call the slot's vendors, one after the other. `keys`: by source. `cached`: the answers that need no call."""
+    """Call the slot's vendors, one after the other. `keys`: of the cache, by source. `cached`: the answers, by key."""
     for index, source in slot.due(remote=True):
         asked_at = time.monotonic()
         key = keys[source.name]
         if key in cached:
             slot.record(index, cached[key], 0.0, cached=True)
+        elif source.name in paused:
+            slot.record(index, pauses.PAUSED, 0.0)
         elif asked_at >= deadline:
             slot.record(index, NO_TIME, 0.0)
         elif source.guard:
