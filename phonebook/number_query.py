@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 from django.db import DatabaseError
 
@@ -18,7 +18,7 @@ from core.db import Row, afetch_one
 
 log = logging.getLogger(__name__)
 
-#: How long queries run separately after a combined statement has failed.
+#: How long queries run separately after the combined statement has failed.
 RETRY_AFTER_S = 5.0
 
 
@@ -36,13 +36,29 @@ class NumberQuery:
         return _known(await afetch_one(self.statement, self.parameters(number)) or ())
 
 
+class CombinedStatement:
+    """Whether searches run their queries as one statement: not for RETRY_AFTER_S after it failed."""
+
+    def __init__(self) -> None:
+        self._retry_at = 0.0
+
+    @property
+    def is_used(self) -> bool:
+        return time.monotonic() >= self._retry_at
+
+    def record_failure(self, error: DatabaseError) -> None:
+        log.warning("combined query failed; separate queries for %g s (%s)", RETRY_AFTER_S, describe(error))
+        self._retry_at = time.monotonic() + RETRY_AFTER_S
+
+
+#: As this process knows it. Tests replace it.
+combined_statement = CombinedStatement()
+
+
 class NumberRows:
     """The rows of several queries about one number, read by one statement. If that fails, each query runs by itself
     when its row is asked for, and so do those of all searches for RETRY_AFTER_S: a fault of one table costs only the
     slot that needs it."""
-
-    #: Until when queries run separately, a time.monotonic() value of this process.
-    separate_until: ClassVar[float] = 0.0
 
     def __init__(self, number: str) -> None:
         self._number = number
@@ -56,7 +72,7 @@ class NumberRows:
         """Read the rows, and return the first row of another `statement`. Raises NotSent, and what django.db raises
         for that statement alone; queries that failed otherwise run again in `get`."""
         started = time.monotonic()
-        if started >= NumberRows.separate_until:
+        if combined_statement.is_used:
             try:
                 rows, row = await fetch_rows(queries, self._number, statement, parameters)
                 self._rows = dict(zip(queries, rows, strict=True))
@@ -65,8 +81,7 @@ class NumberRows:
             except NotSent:
                 raise
             except DatabaseError as error:
-                log.warning("combined query failed; separate queries for %g s (%s)", RETRY_AFTER_S, describe(error))
-                NumberRows.separate_until = time.monotonic() + RETRY_AFTER_S
+                combined_statement.record_failure(error)
         self.elapsed_s = time.monotonic() - started
         return _known(await afetch_one(statement, parameters) or ()) if statement else None
 

@@ -21,7 +21,7 @@ from lookup.connectors import registry
 from lookup.vendors import cache
 from monitoring import request_log
 from monitoring.health import probes
-from phonebook.number_query import NumberRows
+from phonebook import number_query
 from tests import awaited, connectors
 from tests.console.dashboard_rows import NOW
 
@@ -91,7 +91,7 @@ def _fresh_counters() -> Iterator[None]:
 
     Statistics and the request log stay in memory: no thread writes into a test's database unasked."""
     registry.reset()
-    NumberRows.separate_until = 0.0
+    number_query.combined_statement = number_query.CombinedStatement()
     pauses.process_pauses = pauses.PausedSources()
     cache.answers = cache.AnswerCache()
     rate_limit.token_log = rate_limit.TokenLog()
