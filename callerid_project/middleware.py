@@ -25,7 +25,7 @@ from callerid_project.logging import REQUEST_ID, Facts, request_id
 from core import tracing
 from core.text import MAX_FIELD
 from core.throttling import client_address
-from monitoring import http_metrics, proxies
+from monitoring import forwarding, http_metrics
 
 access_log = logging.getLogger("callerid.request")
 
@@ -101,7 +101,7 @@ def observe(request: HttpRequest) -> Iterator[Callable[[HttpResponse], HttpRespo
     if cookie.count("\\") > MAX_COOKIE_ESCAPES or NUL_IN_COOKIE in cookie:
         del request.META["HTTP_COOKIE"]  # before anything parses it
     try:
-        proxies.monitor.observe(request)
+        forwarding.monitor.observe(request)
         with tracing.span("request", {"traceparent": request.META.get("HTTP_TRACEPARENT", "")}) as span:
             yield finish
     finally:

@@ -15,7 +15,7 @@ from core.postgresql import replication, server_log
 from core.text import sentence
 from lookup.models import SourcePause
 from lookup.source_actions import configured, described
-from monitoring import clocks, incidents, proxies, source_report, task_runs
+from monitoring import clocks, forwarding, incidents, source_report, task_runs
 from monitoring.health import redis_check
 from monitoring.health.base import STAYS_OPEN, Findings, NotUsed, Request, check, problem
 from monitoring.incidents import Condition, Effect
@@ -82,7 +82,7 @@ def _proxy(request: Request) -> Findings:
     trusted = settings.TRUSTED_PROXIES
     forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "") if request else ""
     hops = len([hop for hop in forwarded.split(",") if hop.strip()])
-    if trusted == 0 and proxies.monitor.untrusted:
+    if trusted == 0 and forwarding.monitor.untrusted:
         yield problem(
             "X-Forwarded-For was received, but TRUSTED_PROXIES is 0. Set it to the number of proxies; until then all "
             "clients share the proxy's rate limits. If there is no proxy, a client sent the header and it was ignored."
@@ -159,7 +159,7 @@ def _clocks(request: Request) -> Findings:
 @check("Client addresses")
 def _client_addresses(request: Request) -> Findings:
     """Whether any process cannot read what a trusted proxy writes. The dashboard shows the alert itself."""
-    found = list(incidents.open_incidents().filter(kind=proxies.KIND))
+    found = list(incidents.open_incidents().filter(kind=forwarding.KIND))
     for each in found:
         yield problem(f"{each.title}. {each.summary}", each.hint)
     if not found:

@@ -16,7 +16,7 @@ from accounts.models import ApiToken, SearchHour
 from core import history
 from lookup import source_actions
 from lookup.models import SourceCheck, SourcePause
-from monitoring import alert_emails, clocks, proxies, source_report, task_runs
+from monitoring import alert_emails, clocks, forwarding, source_report, task_runs
 from monitoring.group_titles import kind_title
 from monitoring.health import checks, operations
 from monitoring.health.base import CHECKS
@@ -334,6 +334,6 @@ def test_test_alert_says_what_happened_to_it(by_webhook: Upstream, settings: Any
 def test_every_kind_is_documented_and_has_words() -> None:
     page = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
     table = page.partition("## What is reported\n")[2].partition("\n## ")[0]
-    kinds = {clocks.KIND, proxies.KIND, *(kind for check in CHECKS for kind in check.kinds)}
+    kinds = {clocks.KIND, forwarding.KIND, *(kind for check in CHECKS for kind in check.kinds)}
     assert set(re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \|", table, re.MULTILINE)) == kinds
     assert not any("." in kind_title(kind) for kind in kinds)

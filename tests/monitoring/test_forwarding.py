@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from monitoring import proxies
+from monitoring import forwarding
 from monitoring.models import Incident
 from tests.console_pages import words
 from tests.plugin import production
@@ -23,7 +23,7 @@ UNTRUSTED = "Proxy: unhealthy X-Forwarded-For was received, but TRUSTED_PROXIES 
 @pytest.fixture(autouse=True)
 def _monitor(monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a start."""
-    monkeypatch.setattr(proxies, "monitor", proxies.ForwardingMonitor())
+    monkeypatch.setattr(forwarding, "monitor", forwarding.ForwardingMonitor())
 
 
 def finding(client: Client, **headers: str) -> str:
@@ -34,7 +34,7 @@ def finding(client: Client, **headers: str) -> str:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.message for record in caplog.records if record.name == "monitoring.proxies"]
+    return [record.message for record in caplog.records if record.name == "monitoring.forwarding"]
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded"])
@@ -83,14 +83,14 @@ def test_an_unreadable_address_is_reported(
     admin_client: Client, settings: Any, caplog: pytest.LogCaptureFixture, sent: dict[str, str]
 ) -> None:
     settings.TRUSTED_PROXIES = 1
-    proxies.report()
+    forwarding.report()
     assert "ok       Client addresses" in doctor()
     for _ in range(3):
         Client().get("/livez", headers=sent)
     (warning,) = warnings(caplog)
     assert warning.startswith("Client addresses cannot be read.")
     assert "198.51.100" not in caplog.text
-    proxies.report()
+    forwarding.report()
     assert "PROBLEM  Client addresses" in doctor()
     assert "Client addresses cannot be read" in admin_client.get(reverse("admin:index")).text
 
@@ -98,10 +98,10 @@ def test_an_unreadable_address_is_reported(
 def test_an_alert_about_addresses_ends_when_all_can_be_read(client: Client, db: None, settings: Any) -> None:
     settings.TRUSTED_PROXIES = 1
     client.get("/livez", headers={"X-Forwarded-For": "unknown"})
-    proxies.report()
+    forwarding.report()
     client.get("/livez", headers={"X-Forwarded-For": "198.51.100.7:4711"})
-    proxies.report()  # of another process it may still be true
+    forwarding.report()  # of another process it may still be true
     assert Incident.objects.filter(opened_at__isnull=False, closed_at=None).exists()
-    Incident.objects.update(last_seen_at=timezone.now() - proxies.GONE - timedelta(minutes=1))
-    proxies.report()
+    Incident.objects.update(last_seen_at=timezone.now() - forwarding.GONE - timedelta(minutes=1))
+    forwarding.report()
     assert not Incident.objects.filter(closed_at=None).exists()
