@@ -83,7 +83,7 @@ class Client:
         except redis.ConnectionError:
             return await self._execute(commands)
 
-    async def run(self, script: LimitScript, key: str, *arguments: str | int | float) -> Any:
+    async def run_script(self, script: LimitScript, key: str, *arguments: str | int | float) -> Any:
         """The reply of `script` for the limit `key`. As `execute`."""
         from redis.exceptions import NoScriptError
 

@@ -127,7 +127,7 @@ class RedisOrLocalCache(LocMemCache):
     def add(self, key: str, value: int, timeout: float | None = None, version: int | None = None) -> bool:
         name, ttl_s = self.make_key(key, version), int(timeout or MAX_WINDOW_S)
         try:
-            return bool(redis.call(lambda client: client.run(_ADD, name, value, ttl_s)))
+            return bool(redis.call(lambda client: client.run_script(_ADD, name, value, ttl_s)))
         except redis.RedisUnavailable:
             if added := super().add(key, value, ttl_s):
                 FALLBACKS.inc("attempts")

@@ -104,7 +104,7 @@ def _whole(wait_s: float, window_s: int) -> int:
 
 async def count_on_redis(name: str | int, limit: int, window_s: int, client: redis.Client) -> list[int]:
     """The script's reply: 1 if the request was counted, otherwise 0; requests left; microseconds to wait."""
-    reply: list[int] = await client.run(_SCRIPT, f"callerid:rate:{name}", limit, window_s)
+    reply: list[int] = await client.run_script(_SCRIPT, f"callerid:rate:{name}", limit, window_s)
     return reply
 
 
