@@ -31,7 +31,7 @@ from core.list_fields import choice_field, text_field
 from core.long_lists import Filter
 from lookup.search import SLOTS
 from lookup.source_actions import configured
-from monitoring import charges
+from monitoring import logged_charges
 from monitoring.models import RequestLogEntry
 from monitoring.source_statistics import REASONS, advice, is_failure, outcome_text
 from monitoring.templatetags.figures import milliseconds
@@ -160,7 +160,7 @@ def _requests_of(token: ApiToken) -> str:
 def _request_of(entry: CreditEntry) -> str:
     """Clients may send the same request id with every search."""
     minute, next_minute = (
-        f"{at:%Y-%m-%dT%H:%M}" for at in (entry.created_at, entry.created_at + charges.MAX_WRITE_DELAY)
+        f"{at:%Y-%m-%dT%H:%M}" for at in (entry.created_at, entry.created_at + logged_charges.MAX_WRITE_DELAY)
     )
     return _list_url(request_id=entry.request_id, since=minute, until=next_minute)
 
@@ -175,8 +175,8 @@ def _requests_for_number(row: RequestLogEntry) -> str:
 
 
 def _details_of(entries: Sequence[CreditEntry]) -> dict[int, str]:
-    logged = charges.requests_of(entries)
-    repeated = charges.repeated(list(logged.values()))
+    logged = logged_charges.requests_of(entries)
+    repeated = logged_charges.repeated(list(logged.values()))
     return {
         pk: format_html(
             "{} <small>{}</small> {}",
@@ -189,7 +189,7 @@ def _details_of(entries: Sequence[CreditEntry]) -> dict[int, str]:
 
 
 def _repeated_label(earlier_id: int | None) -> str:
-    """What is said of a charge that repeats that of an earlier request (charges.repeated), with a link to it."""
+    """What is said of a charge that repeats that of an earlier request (logged_charges.repeated), with a link to it."""
     if earlier_id is None:
         return ""
     link = change_link("monitoring_requestlogentry", earlier_id, "earlier request")
@@ -337,8 +337,8 @@ class RequestLogAdmin(TokenListAdmin):
 
     def complete(self, request: HttpRequest, rows: list[Any]) -> None:
         """What the ledger knows of the charges."""
-        repeated = charges.repeated(rows)
-        refunds = charges.refunds([row.entry_id for row in rows if row.entry_id])
+        repeated = logged_charges.repeated(rows)
+        refunds = logged_charges.refunds([row.entry_id for row in rows if row.entry_id])
         for row in rows:
             row.repeats, row.refund = repeated.get(row.pk), refunds.get(row.entry_id)
 

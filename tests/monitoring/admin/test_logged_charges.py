@@ -16,7 +16,7 @@ from accounts import credits, customers, tokens
 from accounts.models import ApiToken, CreditEntry
 from core import numbers
 from core.hashing import keyed_hash
-from monitoring import charges
+from monitoring import logged_charges
 from monitoring.models import RequestLogEntry
 from tests.accounts.admin.pages import query_count
 from tests.console_pages import words
@@ -108,8 +108,8 @@ def test_details_of_charges_are_read_by_index(token: ApiToken) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     with CaptureQueriesContext(connection) as ran:
-        logged = charges.requests_of(entries)
-        assert len(charges.repeated(list(logged.values()))) == 9
+        logged = logged_charges.requests_of(entries)
+        assert len(logged_charges.repeated(list(logged.values()))) == 9
     plans = []
     for sql in (each["sql"] for each in ran.captured_queries if "LIMIT 1)" in each["sql"]):
         with connection.cursor() as cursor:
