@@ -140,12 +140,8 @@ def with_charged(tokens: QuerySet[ApiToken], now: datetime) -> QuerySet[Any]:
 
 def _sum(outcomes: Iterable[str], since: date) -> Any:
     days = TokenDay.objects.filter(token=OuterRef("pk"), day__gte=since, outcome__in=outcomes).order_by()
-    return _figure(days.values("token").annotate(total=Sum("count")))
-
-
-def _figure(rows: Any) -> Any:
-    """The `total` of the one group in `rows`; 0 if there is none."""
-    return Coalesce(Subquery(rows.values("total"), output_field=BigIntegerField()), 0)
+    total = days.values("token").annotate(total=Sum("count")).values("total")
+    return Coalesce(Subquery(total, output_field=BigIntegerField()), 0)
 
 
 def _rate_since(now: datetime) -> date:

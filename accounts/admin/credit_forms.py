@@ -135,19 +135,16 @@ class TopUpForm(OnceForm):
         if "once" in data:
             data["reference"] = data.get("own_reference") or data["once"].hex
             token = data.get("token", self.changed_token)
-            self._check_balances(data.get("tokens", [token] if token else []), data["reference"])
+            changed = data.get("tokens", [token] if token else [])
+            recorded = CreditEntry.objects.filter(token__in=changed, reference=data["reference"])
+            self.check_allowance(recorded, "amount")
+            if len(changed) == 1 and not recorded.exists():  # else this was submitted before
+                self.check(credits.check_balance, "amount", balance=changed[0].credits)
         if not data.get("reason"):
             data["reason"] = reason_of(data["own_reference"]) if data.get("own_reference") else ""
             if not data["reason"] and "reason" not in self.errors:
                 self.add_error("reason", "Enter a reason or a reference.")
         return data
-
-    def _check_balances(self, changed: list[ApiToken], reference: str) -> None:
-        """Unless this was submitted before."""
-        recorded = CreditEntry.objects.filter(token__in=changed, reference=reference)
-        self.check_allowance(recorded, "amount")
-        if len(changed) == 1 and not recorded.exists():
-            self.check(credits.check_balance, "amount", balance=changed[0].credits)
 
 
 class BulkTopUpForm(TopUpForm):

@@ -49,10 +49,6 @@ def _is_search(entry: CreditEntry) -> bool:
     return entry.kind == CreditEntry.Kind.SEARCH
 
 
-def _is_refundable(entry: CreditEntry) -> bool:
-    return _is_search(entry) and _refund_of(entry) is None
-
-
 def refund_link(entry_id: int | None, refund: CreditEntry | None) -> str:
     """A link that refunds this entry, or to its `refund`; `-` without either."""
     if refund is not None:
@@ -196,7 +192,7 @@ class CreditEntryAdmin(TokenListAdmin):
 
     def offers(self, request: HttpRequest, url_path: str, obj: CreditEntry) -> bool:
         if url_path == "refund":
-            return _is_refundable(obj)
+            return _is_search(obj) and _refund_of(obj) is None
         return obj.number_hash is not None
 
     def action_context(self, request: HttpRequest, url_path: str, obj: CreditEntry) -> dict[str, Any]:

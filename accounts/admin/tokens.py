@@ -58,14 +58,6 @@ def _test_badge() -> str:
     return render_to_string("unfold/helpers/label.html", {"text": token_list.TEST, "type": "info"})
 
 
-def _left_by_revocation(token: ApiToken) -> str:
-    """What becomes of its credits, if it has any."""
-    if not token.credits:
-        return ""
-    later = "; they can be moved later to another token of the customer" if token.customer_id else ""
-    return f"Its credits cannot be spent then{later}."
-
-
 def _previous_token_text(token: ApiToken) -> str:
     """Of a token that was rotated now, what becomes of its previous JWT."""
     until = token.previous_until
@@ -278,8 +270,9 @@ class ApiTokenAdmin(TopUpAdmin):
                 if not targets.exists():
                     context["instead"] = self._instead_of_moving(request, obj)
             case "revoke":
-                rest = self._targets_of_rest(request, obj)
-                context["form_options"] = {"targets": rest, "left": _left_by_revocation(obj)}
+                later = "; they can be moved later to another token of the customer" if obj.customer_id else ""
+                left = f"Its credits cannot be spent then{later}." if obj.credits else ""
+                context["form_options"] = {"targets": self._targets_of_rest(request, obj), "left": left}
         return context
 
     @staticmethod
