@@ -1,7 +1,7 @@
 """Built-in connectors that read one row of a table: `directory` and `complaints`."""
 
 from abc import abstractmethod
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 
@@ -49,16 +49,14 @@ FROM phonebook_complaintday WHERE number = %s AND total > 0
 """
 
 
-def _window_and_number(number: str) -> tuple[date, int]:
-    return datetime.now(UTC).date() - timedelta(days=settings.COMPLAINT_WINDOW_DAYS), int(number)
-
-
 class Complaints(TableConnector):
     """Spam when there are COMPLAINT_THRESHOLD complaints or more in the last COMPLAINT_WINDOW_DAYS days (UTC, including
     today); otherwise NotFound: few or no complaints never mean "not spam"."""
 
     fields = frozenset({"spam"})
-    query = NumberQuery(_SUM, 1, _window_and_number)
+    query = NumberQuery(
+        _SUM, 1, lambda number: (datetime.now(UTC).date() - timedelta(settings.COMPLAINT_WINDOW_DAYS), int(number))
+    )
 
     def from_row(self, row: Row | None) -> Answer:
         return NotFound() if row is None or row[0] < settings.COMPLAINT_THRESHOLD else Found(spam=True)

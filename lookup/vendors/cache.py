@@ -49,7 +49,8 @@ class AnswerCache:
 
     def put(self, key: str, answer: Found | NotFound, ttl_s: float) -> None:
         """Keep `answer` for `ttl_s`, at most ANSWER_KEPT_AT_MOST_S."""
-        entry = _text(answer), min(ttl_s, settings.ANSWER_KEPT_AT_MOST_S)
+        text = msgspec.json.encode(answer.known() if isinstance(answer, Found) else {}).decode()
+        entry = text, min(ttl_s, settings.ANSWER_KEPT_AT_MOST_S)
         if not settings.REDIS_URL:
             self._local[key] = entry
             return
@@ -87,10 +88,6 @@ def key(*, connector: str, version: str, number: str, cache_version: str) -> str
 async def _write_to_redis(entries: Mapping[str, tuple[str, float]]) -> None:
     commands = [("SET", key, text, "EX", int(ttl_s)) for key, (text, ttl_s) in entries.items()]
     await redis.call_on_loop(lambda client: client.execute_all(commands))
-
-
-def _text(answer: Found | NotFound) -> str:
-    return msgspec.json.encode(answer.known() if isinstance(answer, Found) else {}).decode()
 
 
 def _parse(text: str | bytes) -> Answer | None:
