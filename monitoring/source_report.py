@@ -293,6 +293,7 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
     if not (pause or slots or own):
         return None
     costs = [slot.cost for slot in slots]
+    checked = state.check.result if state and state.check else {}
     return {
         "name": name,
         "bound": bound,
@@ -304,15 +305,9 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
         "total": total,
         "steps": sorted(steps.items()),
         "last_failures": own[:MAX_FAILURES],
-        "wrong_samples": _wrong_samples(state),
+        "wrong_samples": [each for each in checked.get("samples", ()) if each["problem"]],
         "configuration": _configuration(bound) if bound else [],
     }
-
-
-def _wrong_samples(state: State | None) -> list[dict[str, str]]:
-    """Those of the last check that were not as expected."""
-    result = state.check.result if state and state.check else {}
-    return [each for each in result.get("samples", ()) if each["problem"]]
 
 
 def _configuration(bound: BoundSource) -> list[tuple[str, str]]:

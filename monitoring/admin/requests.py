@@ -153,10 +153,6 @@ def _list_url(**filters: str) -> str:
     return f"{page_url(RequestLogEntry, 'changelist')}?{urlencode(filters)}"
 
 
-def _requests_of(token: ApiToken) -> str:
-    return _list_url(token=f"#{token.pk}", since=f"{token.created_at:%Y-%m-%d}")
-
-
 def _request_of(entry: CreditEntry) -> str:
     """Clients may send the same request id with every search."""
     minute, next_minute = (
@@ -210,7 +206,9 @@ def _can_refund(request: HttpRequest) -> bool:
 
 _PERMISSION = "monitoring.view_requestlogentry"
 NUMBER_PAGES["Requests for this number"] = (_PERMISSION, "admin:monitoring_requestlogentry_changelist")
-RELATED_PAGES[ApiToken] = RelatedPage(_PERMISSION, _requests_of)
+RELATED_PAGES[ApiToken] = RelatedPage(
+    _PERMISSION, lambda token: _list_url(token=f"#{token.pk}", since=f"{token.created_at:%Y-%m-%d}")
+)
 RELATED_PAGES[CreditEntry] = RelatedPage(_PERMISSION, _request_of, _details_of)
 
 
@@ -317,13 +315,11 @@ class RequestLogAdmin(TokenListAdmin):
     )
 
     def page_context(self, request: HttpRequest, obj: RequestLogEntry) -> dict[str, Any]:
-        rule = credits.charge_rule() if obj.charged else ""
-        slots = [_slot(obj, slot) for slot in SLOTS]
         return {
             "title": "Request",
             "subtitle": f"Request {shortened(obj.request_id)}",
-            "charge_rule": rule,
-            "slots": slots,
+            "charge_rule": credits.charge_rule() if obj.charged else "",
+            "slots": [_slot(obj, slot) for slot in SLOTS],
         }
 
     # --- Pages ----------------------------------------------------------------------------------------------------

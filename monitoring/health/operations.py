@@ -32,10 +32,6 @@ AUDITED = timedelta(hours=1)
 NOTICE_OVERDUE = timedelta(minutes=15)
 
 
-def never_audited() -> str:
-    return f"The whole ledger was never checked: run {command_line(audit.TASK)} weekly."
-
-
 @check("Searches", "searches.degraded", "searches.failing", is_delayed=True, in_doctor=False, on_dashboard=True)
 def _searches(request: Request) -> Findings:
     this_hour = periods.hour(timezone.now())
@@ -188,7 +184,8 @@ def _audits(request: Request) -> Findings:
         )
     if not failed:
         at = runs[audit.TASK].succeeded_at if audit.TASK in runs else None
-        yield f"The whole ledger agreed at {periods.shown(at)}." if at else never_audited()
+        never = f"The whole ledger was never checked: run {command_line(audit.TASK)} weekly."
+        yield f"The whole ledger agreed at {periods.shown(at)}." if at else never
 
 
 @check("Maintenance", "task.overdue", on_dashboard=True)

@@ -38,17 +38,12 @@ _HINTS = {
 }
 
 
-async def _store(client: redis.Client) -> None:
-    """Run the commands of attempts and of cached answers."""
-    await client.execute_all([("SET", _KEY, 1, "EX", 1), ("INCRBY", _KEY, 1), ("GET", _KEY), ("MGET", _KEY)])
-
-
 #: The first is the script of the rate limit. The second time, with a window of nothing, it finds that request expired
-#: and deletes the key: so each of its commands is run.
+#: and deletes the key: so each of its commands is run. The last runs the commands of attempts and of cached answers.
 _USES: tuple[Callable[[redis.Client], Awaitable[object]], ...] = (
     partial(count_on_redis, _NAME, 1, 60),
     partial(count_on_redis, _NAME, 1, 0),
-    _store,
+    lambda client: client.execute_all([("SET", _KEY, 1, "EX", 1), ("INCRBY", _KEY, 1), ("GET", _KEY), ("MGET", _KEY)]),
 )
 
 
