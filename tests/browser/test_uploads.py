@@ -55,7 +55,7 @@ def test_file_is_uploaded_checked_imported_and_undone(admin_page: Page, tmp_path
     checked(page)
     expect(page.get_by_text("The import adds 1 contact and changes 1.")).to_be_visible()
     expect(page.get_by_role("row", name="+1 212 555 0100 Old name Eve Example · Springfield")).to_be_visible()
-    expect(page.get_by_text("people.csv, line 5: number")).to_be_visible()
+    expect(page.get_by_text("people.csv, line 5: Zoe: number")).to_be_visible()
     screenshots(page, "upload-preview")
     assert_not_cut(page)
     assert_accessible(page)
