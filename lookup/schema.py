@@ -8,20 +8,21 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 
 from accounts.charging import TEST_BALANCE
 from lookup import test_mode
-from lookup.serializers import ErrorResponse, SearchRequest, SearchResponse
+from lookup.answers import Answer, Found, NotFound
+from lookup.search import SearchResult, SlotResult
+from lookup.serializers import ErrorResponse, SearchRequest, SearchResponse, search_response
 
 
-def _answer(title: str, number: str, source_a: Any, source_b: Any, credits_remaining: int) -> OpenApiExample:
-    combined = {"source_a_available": bool(source_a), "source_b_available": bool(source_b)}
-    data = {"phone_number": number, "source_a": source_a, "source_b": source_b, "combined": combined}
-    value = {"success": True, "data": data, "credits_remaining": credits_remaining}
+def _answer(title: str, number: str, source_a: Answer, source_b: Answer, credits_remaining: int) -> OpenApiExample:
+    result = SearchResult(number, {"source_a": SlotResult(source_a, 0.0), "source_b": SlotResult(source_b, 0.0)})
+    value = {**search_response.to_representation(result), "credits_remaining": credits_remaining}
     return OpenApiExample(title, value, response_only=True, status_codes=["200"])
 
 
-_NAME = {"name": "Musterhaus Advisors"}
+_NAME = "Musterhaus Advisors"
 _ANSWERS = [
-    _answer("Both sources have results", "493023125555", {**_NAME, "location": "Berlin"}, {**_NAME, "spam": True}, 99),
-    _answer("Only one source has a result", "12025550143", {"location": "Washington D.C."}, {}, 98),
+    _answer("Both sources have results", "493023125555", Found(_NAME, "Berlin"), Found(_NAME, spam=True), 99),
+    _answer("Only one source has a result", "12025550143", Found(location="Washington D.C."), NotFound(), 98),
 ]
 _LIMIT, _WINDOW_S = settings.RATE_LIMIT
 _TEST_LIMIT, _TEST_WINDOW_S = settings.TEST_RATE_LIMIT

@@ -22,7 +22,7 @@ from lookup.parsers import read_json
 from lookup.recording import SearchRecord
 from lookup.schema import search_schema
 from lookup.search import BothSlotsFailed, SearchResult, queries, search
-from lookup.serializers import search_data
+from lookup.serializers import search_response
 from phonebook.number_query import NumberRows
 
 KEY_HEADER = "HTTP_IDEMPOTENCY_KEY"
@@ -120,7 +120,7 @@ class SearchView(AsyncAPIView):
             raise BothSlotsFailed
         is_empty_charged = settings.CHARGE_EMPTY and not result.is_impossible
         charged = not token.is_test and (is_empty_charged or result.found > 0)
-        body = {"success": True, "data": search_data(result)}
+        body = search_response.to_representation(result)
         if charged:
             answer = await charging.charge(
                 token=token,

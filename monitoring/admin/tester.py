@@ -17,7 +17,7 @@ from lookup.answers import Answer, Failed, Found
 from lookup.connectors.base import covers
 from lookup.connectors.registry import BoundSource
 from lookup.search import PSEUDO_SOURCES, SearchResult, bound_sources, search
-from lookup.serializers import search_data
+from lookup.serializers import SearchData
 from monitoring.source_statistics import advice, is_failure, outcome_text
 from phonebook import rules
 from phonebook.admin.base import NUMBER_PAGES
@@ -62,7 +62,7 @@ def _result(request: HttpRequest, number: str) -> dict[str, Any]:
         "number": number,
         "result": result,
         "phone": _phone(result),
-        "json": json.dumps(search_data(result), ensure_ascii=False, indent=2),
+        "json": json.dumps(SearchData(result).data, ensure_ascii=False, indent=2),
         "rule": result.rule and rules.shown(result.rule),
         "rows": [row for slot in result.slots for row in _rows(slot, result)],
         "slots": [(slot, each.status.replace("-", " "), each.elapsed_s * 1000) for slot, each in result.slots.items()],
@@ -72,7 +72,7 @@ def _result(request: HttpRequest, number: str) -> dict[str, Any]:
 
 def _phone(result: SearchResult) -> dict[str, Any]:
     """What a telephone would show. `state`: `spam`, `fine` or `none`, if no source says either."""
-    data = search_data(result)
+    data = SearchData(result).data
     a, b = data["source_a"], data["source_b"]
     spam = b.get("spam")
     return {

@@ -13,7 +13,7 @@ from core.progress_bar import progress_bar
 from lookup.answers import Failed
 from lookup.management.commands.check_sources import shown
 from lookup.search import SLOTS, SearchResult, bound_sources, search
-from lookup.serializers import search_data
+from lookup.serializers import SearchData
 from phonebook import rules
 
 
@@ -69,7 +69,7 @@ class Command(JSONCommand):
             raise CommandError(f"{name}: not UTF-8.") from error
 
     def _show(self, result: SearchResult, as_json: bool) -> None:
-        data = search_data(result)
+        data = SearchData(result).data
         if as_json:
             outcomes = {slot: outcome.status for slot, outcome in result.slots.items()}
             self.write_json({**data, "outcomes": outcomes, "rule": result.rule and rules.shown(result.rule)})

@@ -17,7 +17,7 @@ from accounts.models import SearchHour
 from core import loop, write_buffer
 from lookup.models import SourcePause
 from lookup.search import bound_sources
-from lookup.serializers import search_data
+from lookup.serializers import SearchData
 from lookup.vendors import cache
 from monitoring.admin import tester
 from monitoring.models import SourceHour
@@ -50,7 +50,7 @@ def cells(response: Any) -> list[list[str]]:
 
 def test_json_is_the_data_of_the_api(admin_client: Client) -> None:
     shown = json.loads(submit(admin_client).context["json"])
-    assert shown == Integrator().search(DIGITS).json()["data"] == search_data(search(DIGITS))
+    assert shown == Integrator().search(DIGITS).json()["data"] == SearchData(search(DIGITS)).data
 
 
 def test_phone_shows_name_place_number_and_spam(admin_client: Client) -> None:
