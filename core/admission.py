@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from django.conf import settings
 
@@ -28,6 +29,10 @@ class Overloaded(Exception):
     """The search waited too long, or too many others wait. It has not begun. `wait_s`: Retry-After in seconds."""
 
     wait_s = 1
+
+
+#: What has admitted the search in progress. None for one that no client waits for: of the console, or of a command.
+_admitted_by: ContextVar["Admission | None"] = ContextVar("admitted_by", default=None)
 
 
 class Admission:
@@ -65,6 +70,7 @@ class Admission:
 
     async def begin(self) -> None:
         """Returns when the search may run; `end` must follow. Raises Overloaded."""
+        _admitted_by.set(self)
         if self.running < self._most_running and not self._waiting:
             self.running += 1
             return
@@ -97,7 +103,10 @@ class Admission:
     @contextmanager
     def released(self) -> Iterator[None]:
         """Does not count the search while it waits for something else than the event loop and the database: another
-        one may run."""
+        one may run. Of one that was not admitted there is nothing to release."""
+        if _admitted_by.get() is not self:
+            yield
+            return
         self.end()
         try:
             yield
@@ -117,7 +126,7 @@ class Admission:
             self._waiting.popleft()
 
     def sample(self) -> None:
-        RUNNING.set(max(0, self.running))
+        RUNNING.set(self.running)
         WAITING.set(len(self._waiting))
 
 

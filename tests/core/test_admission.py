@@ -156,3 +156,19 @@ async def test_another_search_runs_while_one_is_released() -> None:
         admission.end()
     assert admission.running == 0
     await admission.begin()
+
+
+@on_loop
+async def test_a_search_that_was_not_admitted_releases_nothing() -> None:
+    """The console tests a number: no more searches than `most_running` may run meanwhile."""
+    admission = Admission(most_running=1, most_waiting=9, max_wait_s=20)
+    (first,) = await waiting(admission, 1)
+    await first
+    (second,) = await waiting(admission, 1)
+    with admission.released():
+        await asyncio.sleep(0)
+        assert (admission.running, second.done()) == (1, False)
+    admission.end()
+    await second
+    admission.end()
+    assert admission.running == 0
