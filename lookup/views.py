@@ -18,7 +18,7 @@ from core import commits, db, loop, numbers, throttling, tracing
 from core.postgresql import replication
 from core.views import AsyncAPIView
 from lookup import rate_limit, test_mode
-from lookup.parsers import read_json
+from lookup.parsers import SearchParser
 from lookup.recording import SearchRecord
 from lookup.schema import search_schema
 from lookup.search import BothSlotsFailed, SearchResult, queries, search
@@ -32,6 +32,7 @@ class SearchView(AsyncAPIView):
     """Look up a phone number. A new answer costs one credit, unless the token is a test token."""
 
     http_method_names = ["post"]
+    parser_classes = [SearchParser]
     permission_classes = []  # the schema then has no security scheme: the token is in the body
 
     #: One of accounts.request_statistics.OUTCOMES: `post` sets an answer's, the error table that of an exception.
@@ -45,7 +46,7 @@ class SearchView(AsyncAPIView):
     async def post(self, request: HttpRequest) -> HttpResponse:
         """Check body, token, database, rate limit, number, Idempotency-Key and balance; search; charge."""
         db.deadline.set(time.monotonic() + idempotency.max_search_s())
-        body = read_json(request)
+        body = self.parse(request)
         number = _parsed(body.get("query"))
         rows = NumberRows(number) if isinstance(number, str) else None  # not read yet
         try:
