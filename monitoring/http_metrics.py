@@ -7,7 +7,6 @@ from ipaddress import ip_address
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
-from rest_framework.request import Request
 
 from core import db, metrics
 from core.throttling import client_address
@@ -50,7 +49,7 @@ def observe_request(view_name: str, status: int, duration_s: float, *, in_test_m
 
 
 class Metrics(Probe):
-    async def get(self, request: Request) -> HttpResponse:
+    async def get(self, request: HttpRequest) -> HttpResponse:
         return HttpResponse(metrics.render(), content_type=metrics.CONTENT_TYPE)
 
 

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 
 from django.db import DatabaseError, InterfaceError
-from django.http import HttpResponse, JsonResponse
-from rest_framework.request import Request
+from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from core import commits, db, loop, schema_state
 from core.database_errors import describe, explain
@@ -28,12 +27,12 @@ class Probe(AsyncAPIView):
 
 
 class Livez(Probe):
-    async def get(self, request: Request) -> HttpResponse:
+    async def get(self, request: HttpRequest) -> HttpResponse:
         return JsonResponse({"status": "ok"})
 
 
 class Readyz(Probe):
-    async def get(self, request: Request) -> HttpResponse:
+    async def get(self, request: HttpRequest) -> HttpResponse:
         if problem := await readiness.problem():
             return JsonResponse({"detail": problem}, status=503)
         return JsonResponse({"status": "ok"})
