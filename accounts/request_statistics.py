@@ -189,6 +189,11 @@ def out_of_credits(now: datetime) -> Q:
     return Q(revoked_at=None, expires_at__gt=now, is_test=False, credits=0)
 
 
+def in_use(now: datetime) -> Q:
+    """The tokens that were charged in the last RATE_DAYS days."""
+    return Q(last_charged_at__gte=rate_since(now))
+
+
 @dataclass(frozen=True, slots=True)
 class RunningOut:
     token: ApiToken

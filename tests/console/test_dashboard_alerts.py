@@ -50,14 +50,15 @@ def test_many_alerts_about_tokens_do_not_hide_a_failing_source(admin_client: Cli
         opened("token.running_out", str(number), f"pbx {number} runs out on 12 March", 10)
     for subject in ("1", "2", "others"):
         opened("token.expiring", subject, f"pbx {subject} expires on 12 March", 5)
-    opened("token.out_of_credits", "7", "pbx 7 is out of credits", 1)
+    for number in (7, 8):
+        opened("token.out_of_credits", str(number), f"pbx {number} is out of credits", 1)
     mutes.mute(kind="token.expiring", subject="", until=NOW + timedelta(hours=1), by="olga")
     text = admin_client.get(URL).text
     rows = [row[0] for row in table(text, "Open alerts")]
     assert [" ".join(row.split()[:7]) for row in rows] == [
         "Critical: Source failing: twilio Source twilio",
         "Warning: Complaint data is stale: ftc Sources",
-        "Warning: pbx 7 is out of credits",
+        "Warning: 2 tokens in use are out",
         "Warning: 12 tokens will run out of",
         "Warning: More than 2 tokens expire soon",
     ]
