@@ -103,10 +103,10 @@ def _alerts(request: HttpRequest) -> dict[str, Any]:
 
 
 def _health(results: list[Result]) -> dict[str, Any]:
-    """`others`: those that need no attention."""
+    """`unhealthy`: the critical ones first. `others`: those that need no attention."""
     others = [each for each in results if each.healthy]
     return {
-        "unhealthy": [each for each in results if not each.healthy],
+        "unhealthy": sorted((each for each in results if not each.healthy), key=lambda each: not each.critical),
         "others": others,
         "healthy": sum(each.used for each in others),
         "unused": [each.component for each in others if not each.used],
