@@ -178,6 +178,13 @@ def runs_out(token: ApiToken, charged: int, now: datetime) -> End:
     return End(now + timedelta(days=token.credits / rate), "credits") if rate * left_days > token.credits else expires
 
 
+def ends(token_ids: Collection[int], now: datetime) -> dict[int, datetime]:
+    """When each of these tokens can no longer search, as `runs_out`; in the past if it expired. Two statements."""
+    known = ApiToken.objects.filter(pk__in=token_ids)
+    charged = {token.pk: token.charged for token in with_charged(known, now)}
+    return {token.pk: runs_out(token, charged.get(token.pk, 0), now).at for token in known}
+
+
 def expiring(now: datetime, within_days: int) -> Q:
     """The usable tokens with credits that expire within so many days, without test tokens."""
     last = now + timedelta(days=within_days)
@@ -187,6 +194,11 @@ def expiring(now: datetime, within_days: int) -> Q:
 def out_of_credits(now: datetime) -> Q:
     """The usable tokens without credits."""
     return Q(revoked_at=None, expires_at__gt=now, is_test=False, credits=0)
+
+
+def in_use(now: datetime) -> Q:
+    """The tokens that were charged in the last RATE_DAYS days."""
+    return Q(last_charged_at__gte=rate_since(now))
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,10 +103,10 @@ def _alerts(request: HttpRequest) -> dict[str, Any]:
 
 
 def _health(results: list[Result]) -> dict[str, Any]:
-    """`others`: those that need no attention."""
+    """`unhealthy`: the critical ones first. `others`: those that need no attention."""
     others = [each for each in results if each.healthy]
     return {
-        "unhealthy": [each for each in results if not each.healthy],
+        "unhealthy": sorted((each for each in results if not each.healthy), key=lambda each: not each.critical),
         "others": others,
         "healthy": sum(each.used for each in others),
         "unused": [each.component for each in others if not each.used],
@@ -157,11 +157,14 @@ def _outstanding(now: datetime) -> tuple[int, int] | None:
 
 
 def _token_counts(now: datetime) -> dict[str, int] | None:
-    """How many need attention, each counted once; None if the query timed out, as above. One statement."""
+    """How many need attention, each counted once, and how many of those without credits are in use; None if the query
+    timed out, as above. One statement."""
+    empty = request_statistics.out_of_credits(now)
     try:
         return ApiToken.objects.aggregate(
             expiring=Count("pk", filter=request_statistics.expiring(now, SOON_DAYS)),
-            empty=Count("pk", filter=request_statistics.out_of_credits(now)),
+            empty=Count("pk", filter=empty),
+            empty_in_use=Count("pk", filter=empty & request_statistics.in_use(now)),
         )
     except OperationalError:
         return None

@@ -126,7 +126,8 @@ class LongChangeList(ChangeList):
 
     def _selected_period(self) -> Selected:
         if self.form.has_default_period:
-            return Selected("The whole time" if self.form.is_specific else "The last 24 hours", self.ever_url)
+            text = "The whole time, unless you select a period" if self.form.is_specific else "The last 24 hours"
+            return Selected(text, self.ever_url)
         data, zone, period = self.form.cleaned_data, self.form.tzinfo, self.form.chosen_period
         if period and (period.calendar or not period.is_over):
             title = f"{period.title}, UTC" if period.calendar else f"The last {period.title}"

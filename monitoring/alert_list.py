@@ -7,6 +7,8 @@ from datetime import datetime
 
 from django.utils import timezone
 
+from accounts import request_statistics
+from core.periods import END
 from monitoring import incidents, mutes
 from monitoring.group_titles import TOKEN_KINDS, group_title
 from monitoring.models import Incident
@@ -17,7 +19,7 @@ MAX_READ = 500
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One incident, or several about tokens, the newest first. `title`: of all together."""
+    """One incident, or several about tokens, the most urgent first. `title`: of all together."""
 
     title: str
     incidents: list[Incident]
@@ -37,15 +39,23 @@ class Alert:
 
 
 def most_urgent_first(found: Iterable[Incident]) -> list[Incident]:
-    """Critical ones, then others, then those about tokens; of each, those that are not muted first, and otherwise as
-    `found`. Needs `muted_until`."""
-    return sorted(
-        found, key=lambda each: (each.severity != "critical", each.kind in TOKEN_KINDS, bool(each.muted_until))
-    )
+    """Critical ones, then others, then those about tokens; of each, those that are not muted first, then the tokens
+    that stop working first, and otherwise as `found`. Needs `muted_until`. Two statements if some are about tokens."""
+    found = list(found)
+    ids = {int(each.subject) for each in found if each.kind in TOKEN_KINDS and each.subject.isdecimal()}
+    ends = request_statistics.ends(ids, timezone.now()) if ids else {}
+
+    def urgency(incident: Incident) -> tuple[bool, bool, bool, datetime]:
+        is_about_token = incident.kind in TOKEN_KINDS
+        end = ends.get(int(incident.subject), END) if is_about_token and incident.subject.isdecimal() else END
+        return incident.severity != "critical", is_about_token, bool(incident.muted_until), end
+
+    return sorted(found, key=urgency)
 
 
 def open_alerts(without: Collection[str] = ()) -> list[Alert]:
-    """The most urgent first; those of one group have the newest first. `without`: these kinds. Two statements."""
+    """The most urgent first, also in each group. `without`: these kinds. Two statements, and those of
+    `most_urgent_first`."""
     tokens: dict[str, list[Incident]] = defaultdict(list)
     others = []
     found = list(incidents.open_incidents().exclude(kind__in=without)[:MAX_READ])
@@ -55,7 +65,7 @@ def open_alerts(without: Collection[str] = ()) -> list[Alert]:
             tokens[incident.kind].append(incident)
         else:
             others.append(Alert(incident.title, [incident]))
-    return others + [_group(kind, tokens[kind]) for kind in TOKEN_KINDS if kind in tokens]
+    return others + [_group(kind, found) for kind, found in tokens.items()]
 
 
 def _group(kind: str, found: list[Incident]) -> Alert:

@@ -6,7 +6,7 @@ from django.conf import settings
 
 #: Kind → what several of its subjects do.
 _SUBJECTS = {
-    "token.out_of_credits": "tokens are out of credits",
+    "token.out_of_credits": "tokens in use are out of credits",
     "token.running_out": "tokens will run out of credits",
     "token.expiring": "tokens expire soon or have expired",
     "source.failing": "sources are failing",

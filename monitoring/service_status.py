@@ -15,7 +15,6 @@ from django.db.models.functions import Cast, Substr
 from accounts import request_statistics
 from accounts.request_statistics import DEGRADED, NEW_ANSWERS, OUTCOMES, REFUSED, SEARCHES
 from core import periods
-from lookup.models import SourcePause
 from monitoring import incidents, source_report
 from monitoring.models import RequestLogEntry
 from monitoring.source_report import State
@@ -71,12 +70,11 @@ def _requests(counts: Counter[str]) -> Requests:
 @dataclass(frozen=True, slots=True)
 class Status:
     """`name`: `working`, `idle`, `impaired` or `failing`. `parts`: of its sentence, each with the source that it names,
-    or with an empty text. `pauses`: of sources. `minutes`: each of the last MINUTES, oldest first; None
-    if requests are not logged, or the query timed out."""
+    or with an empty text. `minutes`: each of the last MINUTES, oldest first; None if requests are not logged, or the
+    query timed out."""
 
     name: str
     parts: list[tuple[str, str]]
-    pauses: list[SourcePause]
     now: datetime
     since: datetime
     minutes: dict[datetime, Requests] | None
@@ -105,7 +103,7 @@ def status(now: datetime, states: Mapping[str, State]) -> Status:
     if figures:
         parts.append((f". {figures[0].upper()}{figures[1:]}." if problems else f": {figures}", ""))
     name = "impaired" if problems and name != "failing" else name
-    return Status(name, parts, [state.pause for state in states.values() if state.pause], now, since, minutes)
+    return Status(name, parts, now, since, minutes)
 
 
 def by_minute(now: datetime) -> dict[datetime, Requests] | None:

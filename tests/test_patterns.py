@@ -23,6 +23,7 @@ WORST = {
     "core.amounts._DECIMAL": "0",
     "core.amounts._GROUPED": "1,000",
     "core.amounts._WHOLE": "0",
+    "core.bidi._ID": "(#0",
     "core.http._SECONDS": "0",
     "core.periods._CALENDAR_KEY": "0",
     "core.text._BLANK": " ",

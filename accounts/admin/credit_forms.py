@@ -17,6 +17,7 @@ from unfold import widgets
 from accounts import credits
 from accounts.credits import MAX_AMOUNT, MAX_PRICE, credits_text
 from accounts.models import ApiToken, CreditEntry
+from core.bidi import isolated_name
 from core.forms import CheckedForm, ConfirmationField, DecimalNumberField, TextField, WholeNumberField
 
 #: How many tokens one page tops up.
@@ -198,7 +199,7 @@ class TargetField(forms.ModelChoiceField):
 
     def label_from_instance(self, obj: Any) -> str:
         state = "" if obj.state in ("active", "in grace") else f", {obj.state}"
-        return f"{obj}: {credits_text(obj.credits)}{state}"
+        return f"{isolated_name(str(obj))}: {credits_text(obj.credits)}{state}"
 
 
 def set_targets(field: Any, targets: QuerySet[ApiToken]) -> None:

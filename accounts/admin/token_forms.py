@@ -160,7 +160,7 @@ class RotateForm(UnrotatedForm, MoveRestForm):
         ApiToken.objects.none(),
         label="Move its credits to",
         required=False,
-        empty_label="Keep them: the new token can spend them",
+        empty_label="Do not move them: the new token can spend the credits",
     )
     field_order = ("grace_minutes", "to_token", "reason")
 

@@ -360,7 +360,11 @@ class ApiTokenAdmin(TopUpAdmin):
         if target is not None:
             actor = request.user.get_username()
             moved = credits.transfer_all(from_token=token, to_token=target, reason=reason, actor=actor)
-        note = f"{_previous_token_text(issued.token)} {self._log_move(request, moved) if moved else ''}".strip()
+        texts = [_previous_token_text(issued.token), f"{self._log_move(request, moved)}." if moved else ""]
+        if not token.is_test:
+            left = ApiToken.objects.values_list("credits", flat=True).get(pk=token.pk)
+            texts.append(f"The balance of the new token is {credits.credits_text(left)}.")
+        note = " ".join(filter(None, texts))
         notice = _notice(old=obj, new=issued.token)
         return self._shown_once(request, issued, title="API token rotated", note=note, **notice)
 

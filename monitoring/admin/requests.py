@@ -346,4 +346,13 @@ class RequestLogAdmin(TokenListAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if not settings.REQUEST_LOG_DAYS:
             self.message_user(request, "The request log is off: REQUEST_LOG_DAYS is 0.")
+        if request.method == "POST" and self.has_view_permission(request):
+            self._name_number(request, RequestLogForm(request.POST))
         return super().changelist_view(request, extra_context)
+
+    def _name_number(self, request: HttpRequest, form: RequestLogForm) -> None:
+        """Tells the user, once, which number the next page lists: its URL and its filters have the mask alone. Messages
+        are in a cookie."""
+        if form.is_valid() and form.cleaned_data["number"]:
+            time = "the whole time" if form.has_default_period else "the selected period"
+            self.message_user(request, f"Requests for {numbers.formatted(form.cleaned_data['number'])} in {time}.")

@@ -10,6 +10,7 @@ from django.http import HttpRequest
 
 from core import db
 from monitoring.incidents import Condition, Effect
+from monitoring.models import Incident
 
 #: An incident about a percentage stays open until it has fallen to this share of what opens it.
 STAYS_OPEN = 0.5
@@ -29,12 +30,13 @@ class NotUsed(str):
 
 class Result(NamedTuple):
     """`detail`: sentences; if unhealthy, also what to do. `used`: False if there is nothing to check; it is healthy
-    then."""
+    then. `critical`: a critical alert would be about it."""
 
     component: str
     healthy: bool
     detail: str
     used: bool = True
+    critical: bool = False
 
     @property
     def state(self) -> str:
@@ -71,7 +73,8 @@ class Check:
             described += [text for each in same_hint for text in (f"{each.title.removesuffix('.')}.", each.summary)]
             described.append(hint)
         detail = " ".join(filter(None, [*described, *sentences]))
-        return Result(self.name, not conditions, detail, used) if detail else None
+        critical = any(each.kind in Incident.CRITICAL for each in shown)
+        return Result(self.name, not conditions, detail, used, critical) if detail else None
 
 
 #: All health checks, in the order in which they are shown. Those after `Database` read its tables.

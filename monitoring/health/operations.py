@@ -113,7 +113,7 @@ def _credits(request: Request) -> Findings:
         condition = _about_token("token.running_out", pk, f"runs out of credits on {_day(each.end.at)}", use)
         opens = credits > 0 and each.end.at <= now + timedelta(days=days)
         soon.append(condition if opens else replace(condition, effect=Effect.PASSING))
-    yield from _capped(empty, "Top up the token.", "are out of credits")
+    yield from _capped(empty, "Top up the token.", "in use are out of credits")
     yield from _capped(soon, "Top up the token.", f"will run out of credits within {days} days")
 
 

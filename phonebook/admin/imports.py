@@ -86,6 +86,10 @@ def _lines(texts: list[str]) -> str:
     )
 
 
+def _left_texts(left: list[tuple[int, str]]) -> list[str]:
+    return [f"{numbers.formatted(str(number))}: {why}" for number, why in left]
+
+
 def _undone(batch: ImportBatch) -> str:
     if batch.undo is None or batch.undone_at is None:
         return _problem(batch) or "Not undone."
@@ -133,7 +137,7 @@ class ImportBatchAdmin(ImportUploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     first_faults = column(lambda batch: _lines(fault_texts(batch.faults)), "first rows not imported")
     undo_text = column(_undone, "undo")
     left = column(
-        lambda batch: _lines([f"{numbers.formatted(str(number))}: {why}" for number, why in undo.left(batch)]),
+        lambda batch: _lines(_left_texts(undo.left(batch))),
         "left as they are",
     )
 
@@ -168,7 +172,10 @@ class ImportBatchAdmin(ImportUploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
             return {"explanation": f"It has more than {MAX_ROWS:,} rows. {_command(obj)}"}
         try:
             what = f"{obj.get_kind_display()} of {_time(obj.created_at)} UTC{obj.file_name and f', {obj.file_name}'}"
-            return {"explanation": f"{what}. Rows that will be: {undo.preview(batch_id=obj.pk)}."}
+            rows = undo.preview(batch_id=obj.pk)
+            left = _left_texts(undo.would_leave(batch_id=obj.pk)) if rows.left else []
+            named = f" Rows that will be left: {'; '.join(left)}." if left else ""
+            return {"explanation": f"{what}. Rows that will be: {rows}.{named}"}
         except undo.CannotUndo as error:
             return {"explanation": str(error)}
         except OperationalError:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import URLPattern, path
@@ -37,6 +38,7 @@ from phonebook.imports.uploads import UploadRefused
 from phonebook.models import ImportBatch, ImportUpload
 
 Kind, State = ImportBatch.Kind, ImportUpload.State
+EXAMPLES_PER_PAGE = 25
 
 
 def can_import(request: HttpRequest, kind: str) -> bool:
@@ -245,7 +247,7 @@ class UploadAdmin(ConsoleAdmin):
         others = [(each, self.upload_context(request, each)["title"]) for each in kinds if each != kind]
         context: dict[str, Any] = {"form": self.upload_forms[kind](), "others": others}
         if upload is not None:
-            kind, context = upload.kind, self._state(upload)
+            kind, context = upload.kind, self._state(upload, request.GET.get("p"))
         context |= {
             "part_bytes": uploads.PART_BYTES,
             "max_mb": uploads.MAX_BYTES >> 20,
@@ -271,7 +273,8 @@ class UploadAdmin(ConsoleAdmin):
         return JsonResponse({"part": f"{page_url(self.model, 'upload_part')}?upload={upload.pk}"})
 
     @staticmethod
-    def _state(upload: ImportUpload) -> dict[str, Any]:
+    def _state(upload: ImportUpload, page: str | None) -> dict[str, Any]:
+        """`page`: the number of the page of the preview."""
         counts = {name: upload.counts.get(name, 0) for name in ("added", "changed", "removed", "unchanged")}
         changes = counts["added"] + counts["changed"] + counts["removed"]
         return {
@@ -284,7 +287,9 @@ class UploadAdmin(ConsoleAdmin):
             # Of a list of complaints without changes the import records the version.
             "can_confirm": upload.state == State.READY and (changes or upload.kind == Kind.COMPLAINTS),
             "blocked": _blocked(upload) if changes - counts["added"] + counts["unchanged"] else "",
-            "examples": [row | {"number": numbers.formatted(row["number"])} for row in upload.preview],
+            "examples": Paginator(
+                [row | {"number": numbers.formatted(row["number"])} for row in upload.preview], EXAMPLES_PER_PAGE
+            ).get_page(page),
         }
 
     def part(self, request: HttpRequest) -> HttpResponse:

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import connection, transaction
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from core import history
-from core.db import fetch_one, run, yield_to_writers
+from core.db import fetch, fetch_one, run, yield_to_writers
 from phonebook.imports import data_sets
 from phonebook.imports.batches import MAX_CHANGES, UNDO_DAYS, met_rows
 from phonebook.imports.complaints import COMPLAINTS
@@ -149,8 +149,37 @@ def expire() -> None:
 
 def left(batch: ImportBatch) -> list[tuple[int, str]]:
     """Of the rows that the import changed or removed, the first that its undo left: the number, and why."""
-    table, found = TABLES[batch.kind], []
-    for change in batch.changes.order_by("number", "row_id")[:MAX_LISTED]:
+    return _reasons(TABLES[batch.kind], batch.changes.all())
+
+
+def would_leave(*, batch_id: int) -> list[tuple[int, str]]:
+    """As `left`, before the undo. Raises CannotUndo and ImportBatch.DoesNotExist."""
+    batch = _undoable(batch_id)
+    table = TABLES[batch.kind]
+    with Tables() as tables:
+        _compare(tables, table, batch)
+        rows = fetch(
+            f"SELECT m.change FROM merged m LEFT JOIN {table.name} t ON {table.same_key('t', 'm')} "
+            f"WHERE m.change IS NOT NULL AND {_is_left(tables, table)} ORDER BY m.number, m.change LIMIT {MAX_LISTED}",
+            [batch.pk],
+        )
+    return _reasons(table, batch.changes.filter(row_id__in=[change for (change,) in rows]))
+
+
+def _is_left(tables: StagingTables, table: TargetTable) -> str:
+    """The SQL condition of rows of `merged` (m) that an undo leaves, joined with `table` (t); its parameter is the
+    import's id."""
+    same = f"t.id IS NOT NULL AND NOT ({tables.differ(table, 't', 'm')})"
+    other = (
+        "(m.is_removed AND t.id IS NOT NULL OR NOT m.is_removed AND (t.import_batch IS NULL OR t.import_batch <> %s))"
+    )
+    return f"(NOT ({same}) AND {other})"
+
+
+def _reasons(table: TargetTable, changes: QuerySet[ImportChange]) -> list[tuple[int, str]]:
+    """The number of each, and why it is left; at most MAX_LISTED."""
+    found = []
+    for change in changes.order_by("number", "row_id")[:MAX_LISTED]:
         key = {column: getattr(change, column) for column in table.key}
         row = table.model._default_manager.filter(**key).values("import_batch").first()
         if row is None:
@@ -198,12 +227,10 @@ def _compare(tables: StagingTables, table: TargetTable, batch: ImportBatch) -> U
         "ORDER BY number",
         [batch.last_id, batch.pk],
     )
-    same = f"t.id IS NOT NULL AND NOT ({tables.differ(table, 't', 'm')})"
     [restored, put_back, deleted, left] = fetch_one(
         f"SELECT count(CASE WHEN NOT m.is_removed AND t.import_batch = %s THEN 1 END), "
         "count(CASE WHEN m.is_removed AND t.id IS NULL THEN 1 END), count(m.deleted), "
-        f"count(CASE WHEN {same} THEN NULL WHEN m.is_removed THEN t.id WHEN NOT m.is_removed "
-        f"AND (t.import_batch IS NULL OR t.import_batch <> %s) THEN 1 END) "
+        f"count(CASE WHEN {_is_left(tables, table)} THEN 1 END) "
         f"FROM merged m LEFT JOIN {table.name} t ON m.deleted IS NULL AND {table.same_key('t', 'm')}",
         [batch.pk, batch.pk],
     )

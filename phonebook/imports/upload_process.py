@@ -28,7 +28,8 @@ from phonebook.models import MAX_COUNT, ImportBatch, ImportUpload
 
 #: Of a file that is compressed.
 MAX_UNPACKED_BYTES = 200 * 2**20
-MAX_EXAMPLES = 10
+#: Rows that the preview stores, for its pages.
+MAX_EXAMPLES = 1_000
 #: Of a file that is checked, however few bytes it has.
 CHECK_TIMEOUT_S = 900.0
 HEARTBEAT_S = 2.0

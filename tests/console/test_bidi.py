@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from accounts import credits, customers, tokens
-from core.bidi import isolated
+from core.bidi import isolated, isolated_name, isolated_title
 
 pytestmark = pytest.mark.django_db
 
@@ -22,6 +22,14 @@ NAME = "מרפאה ברחוב הנמל"
 )
 def test_name_with_an_id_is_isolated(text: str, expected: str) -> None:
     assert str(isolated(text)) == expected
+
+
+def test_ids_in_sentences_and_options_are_isolated() -> None:
+    shown = str(isolated_title(f"{NAME} (#5) of {NAME} & Co (#7) expires"))
+    assert shown == f'<bdi dir="ltr">{NAME} <bdi>(#5)</bdi> of {NAME} &amp; Co <bdi>(#7)</bdi> expires</bdi>'
+    assert str(isolated_title("pbx (#5) expires")) == '<bdi dir="ltr">pbx (#5) expires</bdi>'
+    assert isolated_name(f"{NAME} (#5)") == f"\u2068{NAME}\u2069 (#5)"
+    assert isolated_name("pbx (#5)") == "pbx (#5)"
 
 
 def test_lists_and_titles_isolate_names(admin_client: Client) -> None:

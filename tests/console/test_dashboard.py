@@ -251,9 +251,10 @@ def test_due_tokens_need_attention_without_alerts(admin_client: Client) -> None:
         expires_at = NOW + timedelta(days=days)
         ApiToken.objects.filter(pk=token.pk).update(expires_at=expires_at, is_test=name == "test")
     tokens.revoke(token=issue_long_ago("revoked", 0))
+    ApiToken.objects.filter(name="b").update(last_charged_at=NOW - timedelta(days=6))
     text = admin_client.get(URL).text
     assert '?runs_out=expiring">1 API token expires within 7 days</a>' in text
-    assert '?runs_out=none">2 API tokens are out of credits</a>' in text
+    assert '?runs_out=none">2 API tokens are out of credits</a>, 1 of them in use (charged in the last 7 days)<' in text
     assert "needs attention." not in text
     ApiToken.objects.filter(name__in="bd").update(credits=1)
     ApiToken.objects.filter(name="b").update(expires_at=NOW + timedelta(days=9))

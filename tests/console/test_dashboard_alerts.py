@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from accounts.models import ApiToken
 from monitoring import mutes, task_runs
 from monitoring.models import Incident, TaskRun
 from phonebook.imports import data_sets
 from phonebook.imports.numbering_plan import NUMBERING_PLAN
 from phonebook.models import AddressBook, Dataset
-from tests.console.dashboard_rows import NOW, URL, count_requests
+from tests.console.dashboard_rows import NOW, URL, count_requests, issue_long_ago
 from tests.console_pages import table, words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
@@ -50,19 +51,46 @@ def test_many_alerts_about_tokens_do_not_hide_a_failing_source(admin_client: Cli
         opened("token.running_out", str(number), f"pbx {number} runs out on 12 March", 10)
     for subject in ("1", "2", "others"):
         opened("token.expiring", subject, f"pbx {subject} expires on 12 March", 5)
-    opened("token.out_of_credits", "7", "pbx 7 is out of credits", 1)
+    for number in (7, 8):
+        opened("token.out_of_credits", str(number), f"pbx {number} is out of credits", 1)
     mutes.mute(kind="token.expiring", subject="", until=NOW + timedelta(hours=1), by="olga")
     text = admin_client.get(URL).text
     rows = [row[0] for row in table(text, "Open alerts")]
     assert [" ".join(row.split()[:7]) for row in rows] == [
         "Critical: Source failing: twilio Source twilio",
         "Warning: Complaint data is stale: ftc Sources",
-        "Warning: pbx 7 is out of credits",
+        "Warning: 2 tokens in use are out",
         "Warning: 12 tokens will run out of",
         "Warning: More than 2 tokens expire soon",
     ]
     assert "pbx 11 runs out on 12 March" in rows[3]
     assert ["(muted)" in row for row in rows] == [False, False, False, False, True]
+
+
+def test_tokens_that_stop_first_are_listed_first(admin_client: Client, settings: Any) -> None:
+    """The alert about the token that expired opened first."""
+    settings.ALERT_EMAILS = ["ops@example.org"]
+    task_runs.record(task_runs.ALERTS, succeeded=True)
+    for name, days, kind in (
+        *(("later", 3, "token.expiring"), ("gone", -1, "token.expiring"), ("next", 1, "token.expiring")),
+        ("empty", 9, "token.out_of_credits"),
+    ):
+        token = issue_long_ago(name, 0 if name == "empty" else 5)
+        ApiToken.objects.filter(pk=token.pk).update(expires_at=NOW + timedelta(days=days))
+        Incident.objects.create(kind=kind, subject=str(token.pk), title=f"About {name}", opened_at=NOW, **SEEN)
+    text = admin_client.get(URL).text
+    assert re.findall(r"About (\w+)", text) == ["gone", "next", "later", "empty"]
+    attention = words(text.partition("Needs attention")[2])
+    assert attention.index("out of credits") < attention.index("API tokens expire within 7 days")
+
+
+def test_critical_checks_come_before_the_others(admin_client: Client, settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = "geography", "complaints"
+    Dataset.objects.create(name=data_sets.days_name("ftc"), version="2026-01-31", rows=1)
+    count_requests("found_one", 50)
+    count_requests("failed", 50)
+    text = words(admin_client.get(URL).text)
+    assert text.index("Searches: unhealthy") < text.index("Complaint data: unhealthy")
 
 
 def test_dashboard_says_when_alerts_are_off_or_unchecked(admin_client: Client, settings: Any) -> None:

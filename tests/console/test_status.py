@@ -115,16 +115,16 @@ def test_slot_without_a_source_is_not_working(
     if traffic:
         log("found_one", 19)
     assert sentence(admin_client) == expected
-    text = admin_client.get(URL).text
+    text = admin_client.get("/admin/").text
     assert f'"status-sentence is-{name}"' in text
     for each in paused.split(","):
         statement = f"tests.connectors.{each} : paused by olga since 13:31: no invoice. Resume"
-        assert statement in words(text)
+        assert words(text).count(statement) == 1
 
 
 def test_auditor_sees_the_pause_without_its_link() -> None:
     SourcePause.objects.create(connector="tests.connectors.Knows", reason="r", paused_by="olga", paused_at=NOW)
-    text = words(logged_in("auditor").get(URL).text)
+    text = words(logged_in("auditor").get("/admin/").text)
     assert "paused by olga since 14:20: r." in text
     assert "Resume" not in text
 

@@ -74,7 +74,7 @@ def test_a_user_with_the_documented_permissions_suffices(
     (command,) = re.findall(r"ACL SETUSER callerid [^`]*", page)
     admin.execute_command(*command.split())
     settings.REDIS_URL = redis_server.url.replace("//", "//callerid:password@")
-    assert check.result() == ("Redis", True, "Reachable; limits and cached answers are stored.", True)
+    assert check.result() == ("Redis", True, "Reachable; limits and cached answers are stored.", True, False)
 
 
 @pytest.mark.parametrize(

@@ -275,12 +275,14 @@ def test_credits_of_a_stolen_token_can_be_moved(admin_client: Client, tills: Til
     url = page(one, "rotate")
     shown = submit(admin_client, url, grace_minutes=0, reason="stolen", to_token=other.pk)
     assert "The previous token has stopped. Moved 30 credits to till 2" in words(shown.text)
+    assert "Reason: stolen. The balance of the new token is 0 credits." in words(shown.text)
     assert (balance(one), balance(other)) == (0, 35)
     assert [entry for entry in history() if "Rotated" in entry[1]] == [
         ("admin", "Rotated. The previous token keeps working for: none. Reason: stolen")
     ]
     shown = submit(admin_client, page(other, "rotate"), grace_minutes=60, reason="stolen", to_token="")
     assert "Moved" not in words(shown.text)
+    assert "UTC. The balance of the new token is 35 credits." in words(shown.text)
     assert balance(other) == 35
 
 

@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts import audit, credits, tokens
-from accounts.models import ApiToken
+from accounts.models import ApiToken, Customer
 from tests import awaited
 from tests.accounts.admin.pages import (
     ACTIONS,
@@ -241,3 +241,10 @@ def test_errors_in_the_console_are_html_pages(
     answers.append(staff("view_apitoken").get(page(token, "top-up")))
     assert [answer.status_code for answer in answers] == [404, 404, 403]
     assert all(answer["Content-Type"].startswith("text/html") for answer in answers)
+
+
+def test_notes_are_labelled(admin_client: Client, token: ApiToken) -> None:
+    ApiToken.objects.filter(pk=token.pk).update(note="pays late")
+    customer = Customer.objects.create(name="Clinic", note="pays early")
+    assert "Note: pays late" in words(admin_client.get(page(token, "change")).text)
+    assert "Note: pays early" in words(admin_client.get(f"/admin/accounts/customer/{customer.pk}/change/").text)

@@ -301,7 +301,11 @@ def test_number_and_request_id_search_the_whole_log_by_default(admin_client: Cli
         row(token, minutes=minutes, request_id="mine" if minutes > 60 else "new")
     response = searched(admin_client, number=NUMBER, zone="Pacific/Honolulu")
     assert ids(response) == ["new", "mine", "mine"]
-    assert active_filters(response).endswith("Clear The whole time")
+    assert active_filters(response).endswith("Clear The whole time, unless you select a period")
+    assert f"Requests for {numbers.formatted(NUMBER)} in the whole time." in words(response.text)
+    assert "Requests for +" not in admin_client.get(response.redirect_chain[-1][0]).text
+    selected = searched(admin_client, number=NUMBER, choose_period="24h")
+    assert f"Requests for {numbers.formatted(NUMBER)} in the selected period." in words(selected.text)
     assert current_period(response) == []
     assert listed(admin_client, request_id="mine", outcome="found_both") == ["mine", "mine"]
     assert "Search the whole time" not in admin_client.get(URL, {"request_id": "none"}).text

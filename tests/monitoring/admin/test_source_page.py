@@ -232,7 +232,8 @@ def test_check_calls_the_source_once_and_keeps_the_result(vendors: Vendors, admi
     assert re.search(
         r"The check succeeded: found, in \d+ ms\. Fields: location, name\. Checked at \S+ \S+ UTC by admin \.", shown
     )
-    assert re.search(r"\d stored samples: all as expected", shown)
+    assert re.search(r"Passed: the preset, which reads \d stored samples as expected", shown)
+    assert "Failed:" not in shown
     assert len(vendors.a.heads) == 1
     (entry,) = LogEntry.objects.all()
     assert (entry.object_repr, entry.change_message.startswith("Checked by a call: found in ")) == ("mock_a", True)
@@ -244,6 +245,8 @@ def test_failed_check_shows_what_to_do(vendors: Vendors, admin_client: Client) -
     response = admin_client.post(url("mock_a", "check-now/"), follow=True)
     shown = words(response.text)
     assert shown.count("The check failed: the vendor rejected the key (auth).") == 2
+    assert "Failed: the call to the vendor. The check failed: the vendor rejected the key (auth)." in shown
+    assert re.search(r"Passed: the preset, which reads \d stored samples as expected", shown)
     assert f"401: MOCK_A_KEY is rejected. {advice('auth', REMOTE)}" in shown
     assert state(admin_client, "mock_a") == "check failed"
     for page in (url("mock_a"), "/admin/monitoring/source/"):

@@ -67,6 +67,8 @@ def test_undo_says_first_what_it_does_and_then_what_it_did(admin_client: Client,
 
 def test_rows_that_were_left_are_listed(admin_client: Client, batch: ImportBatch) -> None:
     Contact.objects.filter(number=FIRST).update(import_batch=None, name="Eve")
+    before = words(admin_client.get(undo_url(batch)).text)
+    assert "will be left: +1 212 555 0100: changed in the console or by an address book." in before
     text = words(admin_client.post(undo_url(batch), follow=True).text)
     assert "+1 212 555 0100: changed in the console or by an address book" in text
 

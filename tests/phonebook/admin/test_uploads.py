@@ -182,3 +182,18 @@ def test_list_offers_the_upload_with_fixed_statements(operator: Client, django_a
     begin(operator)
     with django_assert_max_num_queries(12):
         assert "Import a file" in words(operator.get("/admin/phonebook/importbatch/").text)
+
+
+def test_preview_shows_all_rows_page_by_page(operator: Client) -> None:
+    begin(operator)
+    rows = [{"number": f"121255501{n:02}", "key": "", "before": "", "after": f"Name {n}"} for n in range(28)]
+    ImportUpload.objects.update(state=ImportUpload.State.READY, preview=rows, counts={"added": 28, "read": 28})
+    pages = [words(operator.get(FORM, {"p": number}).text) for number in ("1", "2", "x")]
+    assert "Name 0" in pages[0]
+    assert "Name 25" not in pages[0]
+    assert "Rows 1 to 25 of 28 Next" in pages[0]
+    assert "Name 27" in pages[1]
+    assert "Previous Rows 26 to 28 of 28" in pages[1]
+    assert "Rows 1 to 25 of 28" in pages[2]
+    ImportUpload.objects.update(counts={"added": 2_000, "read": 2_000})
+    assert "Rows 26 to 28 of 2,000 The preview ends here." in words(operator.get(FORM, {"p": "2"}).text)
