@@ -137,6 +137,33 @@ for user in (viewer, auditor):
     ]
 
 
+def test_content_types_are_moved_at_each_migrate(tmp_path: Path) -> None:
+    def run(*arguments: str) -> str:
+        return manage(tmp_path, *arguments, ADDONS=PLAIN)
+
+    for state in ("at first", "created again"):
+        run("migrate")
+        named = "from django.contrib.contenttypes.models import ContentType as T; rows = T.objects.filter(model='row')"
+        created = "T.objects.create(app_label='plain_before', model='row')"
+        run("shell", "--no-imports", "-c", f"{named}; {created}")
+        run("migrate")
+        said = run("shell", "--no-imports", "-c", f"{named}; print([each.app_label for each in rows])")
+        assert said == "['plain']\n", state
+
+
+def test_migrations_of_an_add_on_are_ours(tmp_path: Path) -> None:
+    manage(tmp_path, "migrate", ADDONS=PLAIN)
+    script = """
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+from core import schema_state
+MigrationRecorder(connection).record_applied("plain", "9999_newer")
+print(schema_state.explanation())
+"""
+    said = manage(tmp_path, "shell", "--no-imports", "-c", script, ADDONS=PLAIN)
+    assert said.startswith("The database was migrated by a newer version (plain.9999_newer)")
+
+
 def test_imports_of_add_ons_are_those_that_they_require(tmp_path: Path) -> None:
     """Nothing of the kernel imports one."""
     names = addons.in_package()
