@@ -107,6 +107,11 @@ viewer.groups.add(Group.objects.get(name="viewer"))
 client = Client(headers={"host": "localhost"})
 client.force_login(viewer)
 print(client.get("/plain").text, client.get("/admin/plain/").text, viewer.has_perm("accounts.change_customer"))
+from phonebook.imports import upload_process, uploads
+uploads.run_waiting = lambda: None
+upload = uploads.begin(user=viewer, kind="plain", file_name="plain.csv", size=1, options={})
+uploads.append(upload, offset=0, content=b"x")
+upload_process.process(upload.pk)
 print(what()["plain_numbers"], called)
 customer = f"/admin/accounts/customer/{customers.create(name='Example Ltd').pk}"
 print(f'href="{customer}/greet/"' in client.get(f"{customer}/change/").text, end=" ")
@@ -127,7 +132,7 @@ for user in (viewer, auditor):
 """
     assert run("shell", "--no-imports", "-c", script).splitlines() == [
         "plain plain True",
-        "('Plain numbers', 'deleted') ['start']",
+        "('Plain numbers', 'deleted') ['start', 'plain.csv']",
         "True True",
         "[True, True, True, False]",
         "404 ['Plain kind', 'Request log']",
