@@ -15,7 +15,10 @@ from pkgutil import iter_modules
 from typing import Any
 
 from django.apps import AppConfig
+from django.apps import apps as registry
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+from django.db.models.signals import post_migrate
 
 PACKAGE = "contrib"
 
@@ -23,12 +26,25 @@ PACKAGE = "contrib"
 class Addon(AppConfig):
     #: The add-ons that this one imports.
     requires: tuple[str, ...] = ()
+    #: Its models (lower-case names) that were another app's, by that app's label: (("lookup", ("filelookup",)),). Its
+    #: migration has `core.operations.AdoptModel` and `MoveContentTypes` for them.
+    adopts: tuple[tuple[str, tuple[str, ...]], ...] = ()
     is_ready = False
 
     def ready(self) -> None:
         if find_spec(f"{self.name}.hooks"):
             import_module(f"{self.name}.hooks")
+        if self.adopts:
+            post_migrate.connect(self._adopt, sender=self)
         self.is_ready = True
+
+    def _adopt(self, using: str, **kwargs: Any) -> None:
+        """Again after each `migrate`: processes of the version before may have created the old content types anew."""
+        from core.operations import move_content_types  # what it imports needs the settings
+
+        if "django_content_type" in connections[using].introspection.table_names():  # else only some app was migrated
+            for from_app, models in self.adopts:
+                move_content_types(registry, from_app, self.label, models, using=using)
 
 
 def in_package() -> list[str]:

@@ -14,6 +14,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import UniqueConstraint
 
 from core import db
+from core.addons import Addon
 from core.commands import command_line
 
 NOT_MIGRATED = "Migrations are not applied"
@@ -135,9 +136,12 @@ def _known_migrations() -> frozenset[tuple[str, str]]:
 
 @lru_cache(maxsize=1)
 def _our_apps() -> frozenset[str]:
-    """The apps that stand beside manage.py."""
-    paths = {each.label: Path(each.path).resolve() for each in apps.get_app_configs()}
-    return frozenset(label for label, path in paths.items() if path.parent == settings.BASE_DIR)
+    """The apps that stand beside manage.py, and the add-ons that are chosen."""
+    return frozenset(
+        each.label
+        for each in apps.get_app_configs()
+        if isinstance(each, Addon) or Path(each.path).resolve().parent == settings.BASE_DIR
+    )
 
 
 @lru_cache(maxsize=1)

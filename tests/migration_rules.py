@@ -6,11 +6,12 @@ from django.contrib.postgres.operations import AddConstraintNotValid, ValidateCo
 from django.db import migrations
 from django.db.models import NOT_PROVIDED, PositiveBigIntegerField, PositiveIntegerField, PositiveSmallIntegerField
 
-from core.operations import AddIndexConcurrently
+from core.operations import AddIndexConcurrently, AdoptModel, MoveContentTypes
 
 #: They take no lock for longer than a moment, and what the code before reads and writes stays.
 SAFE = (
     migrations.CreateModel,
+    MoveContentTypes,
     migrations.AlterModelOptions,
     migrations.AlterModelManagers,
     AddConstraintNotValid,
@@ -26,7 +27,7 @@ def problems(migration: migrations.Migration) -> list[str]:
     new_tables: set[str] = set()
     found = []
     for operation in migration.operations:
-        if isinstance(operation, migrations.CreateModel):
+        if isinstance(operation, migrations.CreateModel) and not isinstance(operation, AdoptModel):
             new_tables.add(operation.name.lower())
         if problem := _problem(operation, migration, new_tables):
             found.append(f"{migration.app_label}.{migration.name}: {operation.describe()}: {problem}")
@@ -36,6 +37,8 @@ def problems(migration: migrations.Migration) -> list[str]:
 def _problem(operation: Any, migration: migrations.Migration, new_tables: set[str]) -> str:
     table = getattr(operation, "model_name", "").lower()
     if isinstance(operation, SAFE) or (isinstance(operation, ON_NEW_TABLES) and table in new_tables):
+        return ""
+    if isinstance(operation, migrations.SeparateDatabaseAndState) and not operation.database_operations:
         return ""
     if isinstance(operation, AddIndexConcurrently):
         if migration.atomic or len(migration.operations) > 1:

@@ -41,7 +41,6 @@ _WHAT = {
     "import_changes": ("Rows kept to undo imports", "deleted"),
     "imports": ("Imports that list or name the number", "the number is removed"),
     "uploads": ("Uploaded files that are not imported yet, of all users", "discarded"),
-    "file_lookup_rows": ("Rows of files to look up", "deleted"),
     "ledger_entries": ("Ledger entries", "the number's hash is removed; amounts stay"),
     "stored_answers": ("Answers stored for replay (Idempotency-Key)", "answers and hashes are removed"),
     "requests": ("Requests in the request log", "the number's mask and hash are removed"),

@@ -13,10 +13,6 @@ To add a file format, write a reader in `readers/` (`readers/base.py` describes 
 `readers/csv_rows.py` has the base of CSV formats) and list it in `formats.py`.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any
-
-#: Of uploads that are not imported: kind → what takes the file over, called with the ImportUpload and the options of
-#: open_text; at the end of its block it deletes the upload. Filled by the apps above.
-CHECKS: dict[str, Callable[[Any, dict[str, Any]], AbstractContextManager[None]]] = {}
+#: Of uploads that are not imported: kind → the dotted path of a context manager that takes the file over, called with
+#: the ImportUpload and the options of open_text; at the end of its block it deletes the upload. Filled by add-ons.
+CHECKS: dict[str, str] = {}

@@ -12,6 +12,7 @@ from typing import Any, Self
 from django.db import Error, connection
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.module_loading import import_string
 from tqdm import tqdm
 
 from core import history
@@ -58,7 +59,7 @@ def _check(upload: ImportUpload) -> None:
         # What takes the file over deletes the upload, after the heartbeats of it.
         with ExitStack() as taken_over, _heartbeat(upload) as heartbeat, _deadline():
             if check := CHECKS.get(upload.kind):
-                taken_over.enter_context(check(upload, _opening(upload, heartbeat)))
+                taken_over.enter_context(import_string(check)(upload, _opening(upload, heartbeat)))
             else:
                 on_reject = partial(batches.add_fault, upload)
                 importer = _importer(upload, heartbeat, dry_run=True, on_reject=on_reject, on_compared=on_compared)

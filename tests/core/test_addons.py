@@ -107,6 +107,11 @@ viewer.groups.add(Group.objects.get(name="viewer"))
 client = Client(headers={"host": "localhost"})
 client.force_login(viewer)
 print(client.get("/plain").text, client.get("/admin/plain/").text, viewer.has_perm("accounts.change_customer"))
+from phonebook.imports import upload_process, uploads
+uploads.run_waiting = lambda: None
+upload = uploads.begin(user=viewer, kind="plain", file_name="plain.csv", size=1, options={})
+uploads.append(upload, offset=0, content=b"x")
+upload_process.process(upload.pk)
 print(what()["plain_numbers"], called)
 customer = f"/admin/accounts/customer/{customers.create(name='Example Ltd').pk}"
 print(f'href="{customer}/greet/"' in client.get(f"{customer}/change/").text, end=" ")
@@ -127,7 +132,7 @@ for user in (viewer, auditor):
 """
     assert run("shell", "--no-imports", "-c", script).splitlines() == [
         "plain plain True",
-        "('Plain numbers', 'deleted') ['start']",
+        "('Plain numbers', 'deleted') ['start', 'plain.csv']",
         "True True",
         "[True, True, True, False]",
         "404 ['Plain kind', 'Request log']",
@@ -135,6 +140,33 @@ for user in (viewer, auditor):
         "True",
         "False",
     ]
+
+
+def test_content_types_are_moved_at_each_migrate(tmp_path: Path) -> None:
+    def run(*arguments: str) -> str:
+        return manage(tmp_path, *arguments, ADDONS=PLAIN)
+
+    for state in ("at first", "created again"):
+        run("migrate")
+        named = "from django.contrib.contenttypes.models import ContentType as T; rows = T.objects.filter(model='row')"
+        created = "T.objects.create(app_label='plain_before', model='row')"
+        run("shell", "--no-imports", "-c", f"{named}; {created}")
+        run("migrate")
+        said = run("shell", "--no-imports", "-c", f"{named}; print([each.app_label for each in rows])")
+        assert said == "['plain']\n", state
+
+
+def test_migrations_of_an_add_on_are_ours(tmp_path: Path) -> None:
+    manage(tmp_path, "migrate", ADDONS=PLAIN)
+    script = """
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+from core import schema_state
+MigrationRecorder(connection).record_applied("plain", "9999_newer")
+print(schema_state.explanation())
+"""
+    said = manage(tmp_path, "shell", "--no-imports", "-c", script, ADDONS=PLAIN)
+    assert said.startswith("The database was migrated by a newer version (plain.9999_newer)")
 
 
 def test_imports_of_add_ons_are_those_that_they_require(tmp_path: Path) -> None:

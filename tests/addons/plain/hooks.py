@@ -3,12 +3,14 @@
 from callerid_project import hooks
 from console import blocks, pages
 from core import console_search, retention
+from phonebook.imports import CHECKS
 
 PACKAGE = "tests.addons.plain"
 
 hooks.URLS.add(f"{PACKAGE}.urls")
 hooks.ON_START.add(f"{PACKAGE}.services.start")
 hooks.ON_STOP.add(f"{PACKAGE}.services.stop")
+CHECKS["plain"] = f"{PACKAGE}.services.receive"
 pages.SIDEBAR.add(
     pages.Place("Numbers", pages.Page("Plain page", "star", "plain", "accounts.view_customer", "viewer"), "Rules")
 )

@@ -1,4 +1,5 @@
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -15,6 +16,13 @@ def start() -> None:
 
 def stop() -> None:
     called.append("stop")
+
+
+@contextmanager
+def receive(upload: Any, opening: dict[str, Any]) -> Iterator[None]:
+    called.append(upload.file_name)
+    yield
+    upload.delete()
 
 
 def page(request: HttpRequest) -> HttpResponse:

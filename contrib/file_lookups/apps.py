@@ -1,0 +1,6 @@
+from core.addons import Addon
+
+
+class FileLookupsAddon(Addon):
+    name = "contrib.file_lookups"
+    adopts = (("lookup", ("filelookup", "filelookuprow")),)

@@ -1,0 +1,1 @@
+"""None: its content types alone are adopted."""
