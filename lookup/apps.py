@@ -1,11 +1,10 @@
-from contextlib import AbstractContextManager
 from typing import Any
 
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 
-from phonebook.imports import CHECKS
+from contrib.uploads import CHECKS, Check
 
 
 class LookupConfig(AppConfig):
@@ -13,13 +12,7 @@ class LookupConfig(AppConfig):
 
     def ready(self) -> None:
         register(sources_can_be_bound)
-        CHECKS["lookup"] = receive_file
-
-
-def receive_file(upload: Any, opening: dict[str, Any]) -> AbstractContextManager[None]:
-    from lookup.file_lookups import receive  # which only the process of an upload imports
-
-    return receive(upload, opening)
+        CHECKS.add(Check("lookup", "lookup.file_lookups.receive"))
 
 
 def sources_can_be_bound(**kwargs: Any) -> list[CheckMessage]:

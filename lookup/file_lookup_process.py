@@ -16,12 +16,12 @@ from django.utils import timezone
 
 from accounts import tokens
 from accounts.models import ApiToken
+from contrib.uploads.upload_process import Heartbeat
 from core import addresses, api_client, http
 from lookup import file_lookups
 from lookup.file_lookups import PERMISSIONS, State, unanswered
 from lookup.models import FileLookup
 from lookup.number_file import result_of
-from phonebook.imports.upload_process import Heartbeat
 
 #: A JWT is made for each request, when it is sent.
 JWT_LIFETIME = timedelta(minutes=5)

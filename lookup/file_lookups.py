@@ -19,16 +19,16 @@ from django.db.models import Q, QuerySet, Sum
 from django.utils import timezone
 
 from accounts.models import ApiToken, CreditEntry
+from contrib.uploads import uploads
+from contrib.uploads.models import ImportUpload
+from contrib.uploads.upload_process import HEARTBEAT_S
 from core import background_process, batches, history
 from core.commands import command_line
 from core.csv_cells import in_parts
 from core.db import yield_to_writers
 from lookup.models import FileLookup, FileLookupRow
 from lookup.number_file import COLUMNS, UNANSWERED, Record, Result, cells_of, open_numbers
-from phonebook.imports import uploads
 from phonebook.imports.readers.base import UnreadableFile
-from phonebook.imports.upload_process import HEARTBEAT_S
-from phonebook.models import ImportUpload
 
 #: Of ImportUpload.
 KIND = "lookup"

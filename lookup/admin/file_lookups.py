@@ -25,6 +25,8 @@ from accounts import tokens
 from accounts.admin.suggest_fields import TokenField
 from accounts.credits import credits_text
 from accounts.models import ApiToken, CreditEntry
+from contrib.uploads.admin import RegionField, UploadAdmin, UploadForm
+from contrib.uploads.models import ImportUpload
 from core.admin import (
     LargeTableAdmin,
     ReadOnlyAdmin,
@@ -37,8 +39,6 @@ from core.forms import TextField
 from lookup import file_lookups
 from lookup.models import FileLookup
 from lookup.number_file import ANSWERED, UNANSWERED, least_duration
-from phonebook.admin.uploads import RegionField, UploadAdmin, UploadForm
-from phonebook.models import ImportUpload
 
 State = FileLookup.State
 MAX_PROBLEMS = 50

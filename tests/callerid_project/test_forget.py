@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from core.retention import NUMBERED
 from phonebook.models import Contact
 from phonebook.suppression import SuppressedNumbers
 from tests.api import NUMBER
@@ -36,9 +37,10 @@ def test_output_counts_deletions_without_number_or_name() -> None:
     said = forget("+49 30 2312-5042", OTHER)
     assert said == (
         "Erased 49********42 (DE), 1********42 (US). Deleted: contacts 2 (in address books 0), "
-        "complaint days 0 (subjects 0), rules 0, rows kept to undo imports 0, uploaded files 0, "
-        "rows of files to look up 0. "
-        "Cleared: imports 0, ledger entries 0, stored answers 0, requests in the request log 0, history entries 0.\n"
+        "complaint days 0 (subjects 0), rules 0, rows of files to look up 0. "
+        "Cleared: imports 0, ledger entries 0, stored answers 0, requests in the request log 0, history entries 0."
+        + "".join(f" {each.title}: 0." for each in NUMBERED)
+        + "\n"
     )
     assert not Contact.objects.exists()
 
@@ -51,9 +53,7 @@ def test_json_output() -> None:
         "complaint_days": 0,
         "rules": 0,
         "subjects": 0,
-        "import_changes": 0,
         "imports": 0,
-        "uploads": 0,
         "file_lookup_rows": 0,
         "overwritten": None,
         "ledger_entries": 0,
@@ -61,6 +61,7 @@ def test_json_output() -> None:
         "admin_entries": 0,
         "requests": 0,
         "blocked": 0,
+        **{each.name: 0 for each in NUMBERED},
     }
 
 

@@ -84,14 +84,12 @@ phonebook.contact list                 -       -       -        -        yes    
 phonebook.contact add                  -       -       -        -        yes       -        yes
 phonebook.contact change               -       -       -        -        yes       -        yes
 phonebook.contact delete               -       -       -        -        yes       -        yes
-phonebook.contact import_file          -       -       -        -        yes       -        yes
 phonebook.contact erase                -       -       -        -        yes       -        yes
 
 phonebook.complaintday list            -       -       -        -        yes       yes      yes
 phonebook.complaintday add             -       -       -        -        yes       -        yes
 phonebook.complaintday change          -       -       -        -        yes       -        yes
 phonebook.complaintday delete          -       -       -        -        yes       -        yes
-phonebook.complaintday import_file     -       -       -        -        yes       -        yes
 
 lookup.filelookup list                 -       -       -        -        yes       -        yes
 lookup.filelookup upload               -       -       -        -        yes       -        yes
@@ -101,8 +99,6 @@ lookup.filelookup download             -       -       -        -        yes    
 lookup.filelookup discard              -       -       -        -        yes       -        yes
 
 phonebook.importbatch list             -       -       -        -        yes       yes      yes
-phonebook.importbatch undo_import      -       -       -        -        yes       -        yes
-phonebook.importbatch upload           -       -       -        -        yes       -        yes
 
 auth.user list                         -       -       -        -        -         yes      yes
 auth.user add                          -       -       -        -        -         -        yes
@@ -179,7 +175,6 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     },
     ("phonebook.complaintday", "change"): {"total": 2},
     ("lookup.filelookup", "upload"): {"file_name": "numbers.csv", "size": 3},
-    ("phonebook.importbatch", "upload"): {"what": "contacts", "file_name": "people.csv", "size": 3},
     ("auth.user", "add"): {"username": "new", "password1": "A long enough one", "password2": "A long enough one"},
     ("auth.user", "change"): {"email": "new@example.org", "is_superuser": "on"},
     ("auth.user", "password_change"): {"password1": "Another long one", "password2": "Another long one"},
@@ -195,12 +190,11 @@ OF_THE_SITE = {
     *("password_change", "password_change_done", "second_factor", "second_factor_verify", "second_factor_set_up"),
     *("invitation", "status", "running_out"),
 }.union(of_addons("OF_THE_SITE"))
-#: They are about the user's own upload: tests/phonebook/admin/test_uploads.py.
+#: They are about the user's own upload.
 OF_AN_UPLOAD = {
-    *(f"phonebook_importbatch_upload_{name}" for name in ("part", "progress", "step")),
     *(f"lookup_filelookup_upload_{name}" for name in ("part", "progress", "step")),
     "lookup_filelookup_progress",  # tests/lookup/admin/test_file_lookups.py
-}
+}.union(of_addons("OF_AN_UPLOAD"))
 
 
 def logged_in(role: str, **user: Any) -> Client:

@@ -34,7 +34,8 @@ from tests.phonebook.rows import cache_version_of
 OTHER = "493023125043"
 COUNTED = (
     *("contacts", "address_book_contacts", "complaint_days", "rules", "ledger_entries", "stored_answers"),
-    *("admin_entries", "requests", "subjects", "import_changes", "imports", "uploads", "file_lookup_rows"),
+    *("admin_entries", "requests", "subjects", "imports", "file_lookup_rows"),
+    *(each.name for each in retention.NUMBERED),
 )
 NOTHING = {**dict.fromkeys(COUNTED, 0), "overwritten": None}
 T = "tests.connectors."

@@ -24,12 +24,12 @@ from django.utils import timezone
 from accounts import tokens
 from accounts.models import ApiToken, CreditEntry, Customer
 from console.erasure import erase
+from contrib.uploads import uploads
+from contrib.uploads.models import ImportUpload
 from core import api_client, background_process, csv_cells, http
 from lookup import file_lookup_process, file_lookups
 from lookup.models import FileLookup, FileLookupRow
 from lookup.number_file import COLUMNS, result_of
-from phonebook.imports import uploads
-from phonebook.models import ImportUpload
 from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db

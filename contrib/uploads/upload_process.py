@@ -12,19 +12,22 @@ from typing import Any, Self
 from django.db import Error, connection
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.module_loading import import_string
 from tqdm import tqdm
 
+from contrib.uploads import CHECKS
+from contrib.uploads.models import ImportUpload
 from core import history
 from core.db import fetch
 from core.time_limit import time_limit
-from phonebook.imports import CHECKS, batches
+from phonebook.imports import batches
 from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import TextFile, open_text
 from phonebook.imports.pipeline import Import, counts_text
 from phonebook.imports.readers.base import UnreadableFile
 from phonebook.imports.staging import StagingTables, TargetTable
-from phonebook.models import MAX_COUNT, ImportBatch, ImportUpload
+from phonebook.models import MAX_COUNT, ImportBatch
 
 #: Of a file that is compressed.
 MAX_UNPACKED_BYTES = 200 * 2**20
@@ -53,13 +56,14 @@ def _check(upload: ImportUpload) -> None:
         upload.preview.extend(_examples(tables, table))
 
     checking = ImportUpload.objects.filter(pk=upload.pk, state=State.CHECKING)
+    take_over = next((check.take_over for check in CHECKS if check.kind == upload.kind), None)
     try:
         # What takes the file over deletes the upload, after the heartbeats of it.
         with ExitStack() as taken_over, _heartbeat(upload) as heartbeat, _deadline():
-            if check := CHECKS.get(upload.kind):
-                taken_over.enter_context(check(upload, _opening(upload, heartbeat)))
+            if take_over:
+                taken_over.enter_context(import_string(take_over)(upload, _opening(upload, heartbeat)))
             else:
-                on_reject = partial(batches.add_fault, upload)
+                on_reject = partial(batches.add_fault, upload.faults)
                 importer = _importer(upload, heartbeat, dry_run=True, on_reject=on_reject, on_compared=on_compared)
                 counts = batches.numbers_of(importer.run(_files(upload, heartbeat)))
     except BaseException as error:
@@ -67,7 +71,7 @@ def _check(upload: ImportUpload) -> None:
             upload.parts.all().delete()
             checking.update(state=State.FAILED, error=batches.error_text(error)[:500], faults=upload.faults)
         raise
-    if not check:
+    if not take_over:
         checking.update(state=State.READY, counts=counts, faults=upload.faults, preview=upload.preview)
 
 
