@@ -38,10 +38,6 @@ except RuntimeError:
 SERVING = env.flag("CALLERID_SERVING", False)
 # What this process answers: searches, pages (the console and everything else), or both.
 SERVE = env.choice("SERVE", "all", "search", "console")
-# A search instance, for the file look-ups of an instance that answers no searches.
-SEARCH_URL = env.origin("SEARCH_URL")
-if SERVE == "console" and not SEARCH_URL:
-    raise ImproperlyConfigured("SERVE=console needs SEARCH_URL, a search instance: SEARCH_URL=http://127.0.0.1:8001.")
 HOST = env.str("HOST", "127.0.0.1").strip("[]")
 PORT = env.number("PORT", 8000, most=65_535)
 MAX_RUNNING_SEARCHES = env.number("MAX_RUNNING_SEARCHES", 32, most=10_000)

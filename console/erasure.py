@@ -14,8 +14,6 @@ from core import db
 from core import numbers as phone_numbers
 from core.hashing import keyed_hash
 from core.retention import NUMBERED, update_in_batches
-from lookup import file_lookups
-from lookup.models import FileLookupRow
 from monitoring import request_log
 from phonebook import cache_versions, suppression
 from phonebook.imports import batches
@@ -68,7 +66,6 @@ def erase(numbers: Iterable[str], *, block: bool = False, wait: bool = True) -> 
     deleted = _delete(numbers, block=block, wait=wait)
     return {
         **deleted,
-        "file_lookup_rows": file_lookups.erase(numbers),
         # Always: an erasure that was interrupted here finds no complaint any more.
         "subjects": drop_unused_subjects(wait=wait),
         "admin_entries": _erase_from_history(frozenset(numbers)),
@@ -99,7 +96,6 @@ def _hashed(numbers: Sequence[str]) -> dict[str, QuerySet]:
 def _rows(numbers: Sequence[str]) -> dict[str, QuerySet]:
     return {
         **_known(numbers),
-        "file_lookup_rows": FileLookupRow.objects.filter(number__in=map(int, numbers)),
         "requests": request_log.about(numbers),
         **_hashed(numbers),
     }

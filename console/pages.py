@@ -125,9 +125,6 @@ _SIDEBAR = {
         list_page("Rules", "gavel", "phonebook.numberrule", "support operator auditor", "blacklist whitelist"),
         list_page("Contacts", "contacts", "phonebook.contact", "operator auditor", "names address book"),
         list_page("Complaints", "report", "phonebook.complaintday", "operator auditor", "spam robocalls"),
-        list_page(
-            "Look up a file", "find_in_page", "lookup.filelookup", "operator", "look-ups batch csv search numbers"
-        ),
         list_page("Imports", "upload_file", "phonebook.importbatch", "operator auditor"),
         Page(
             "Erase a number's data",
@@ -176,7 +173,6 @@ _ACTIONS = [
     _inlist_page("Resume a source", "monitoring.source", "monitoring.pause_source", "start vendor", "resume"),
     _inlist_page("Check a source", "monitoring.source", "monitoring.check_source", "vendor connection", "check_now"),
     add_page("Add a rule", "phonebook.numberrule", "operator", "blacklist whitelist block allow spam prefix"),
-    Page("Upload numbers to look up", "", "lookup_filelookup_upload", "lookup.add_filelookup", "operator", "csv file"),
     add_page("Add a contact", "phonebook.contact", "operator", "create new name"),
     # No such permission: only superusers have it.
     Page("Invite a user", "", "auth_user_invite", "console.superuser", "", "add new operator colleague"),

@@ -4,15 +4,12 @@ from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 
-from contrib.uploads import CHECKS, Check
-
 
 class LookupConfig(AppConfig):
     name = "lookup"
 
     def ready(self) -> None:
         register(sources_can_be_bound)
-        CHECKS.add(Check("lookup", "lookup.file_lookups.receive"))
 
 
 def sources_can_be_bound(**kwargs: Any) -> list[CheckMessage]:

@@ -1,6 +1,5 @@
-"""Form fields for a customer and for a token, which suggest what has the text that is typed."""
+"""Form fields that suggest what has the text that is typed; one for a customer."""
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -14,13 +13,12 @@ from unfold import widgets
 
 from accounts import customers
 from accounts.admin.base import id_in
-from accounts.models import ApiToken, Customer
+from accounts.models import Customer
 
 #: With the name and a quotation mark after it, what suggest.js offers for a name that no customer has.
 _CREATE = 'Create "'
 #: The code of the error for a text that does not mean one customer.
 UNKNOWN = "unknown"
-_TOKEN = re.compile(r"(?:.*\(#|#)?([0-9]{1,18})\)?")
 
 
 def _or_create(message: str, name: str) -> SafeString:
@@ -129,27 +127,3 @@ class CustomerField(forms.ModelChoiceField):
             raise forms.ValidationError(_or_create(message, text) if self.can_create else message, UNKNOWN) from error
         except ValueError as error:
             raise forms.ValidationError(str(error), UNKNOWN) from error
-
-
-class TokenWidget(SuggestWidget):
-    suggested = "API tokens"
-    placeholder = "Part of its name or of the customer's"
-    source = MappingProxyType({"app_label": "lookup", "model_name": "filelookup", "field_name": "token"})
-
-
-class TokenField(forms.CharField):
-    """A token that can be used, by its #id or as it is suggested."""
-
-    widget = TokenWidget
-
-    def prepare_value(self, value: Any) -> Any:
-        return str(value) if isinstance(value, ApiToken) else value
-
-    def clean(self, value: Any) -> ApiToken:
-        match = _TOKEN.fullmatch(super().clean(value))
-        token = ApiToken.objects.filter(pk=match[1]).first() if match else None
-        if token is None:
-            raise forms.ValidationError("Choose a token from the list that opens as you type.")
-        if token.state in ("revoked", "expired"):
-            raise forms.ValidationError(f"This token is {token.state}. Choose another one.")
-        return token

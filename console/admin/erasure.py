@@ -39,7 +39,6 @@ _WHAT = {
     "subjects": ("Subjects of complaints that no other number has", "deleted"),
     "rules": ("Rules for exactly this number", "deleted"),
     "imports": ("Imports that list or name the number", "the number is removed"),
-    "file_lookup_rows": ("Rows of files to look up", "deleted"),
     "ledger_entries": ("Ledger entries", "the number's hash is removed; amounts stay"),
     "stored_answers": ("Answers stored for replay (Idempotency-Key)", "answers and hashes are removed"),
     "requests": ("Requests in the request log", "the number's mask and hash are removed"),

@@ -56,12 +56,11 @@ def _check(upload: ImportUpload) -> None:
         upload.preview.extend(_examples(tables, table))
 
     checking = ImportUpload.objects.filter(pk=upload.pk, state=State.CHECKING)
-    take_over = next((check.take_over for check in CHECKS if check.kind == upload.kind), None)
     try:
         # What takes the file over deletes the upload, after the heartbeats of it.
         with ExitStack() as taken_over, _heartbeat(upload) as heartbeat, _deadline():
-            if take_over:
-                taken_over.enter_context(import_string(take_over)(upload, _opening(upload, heartbeat)))
+            if check := CHECKS.get(upload.kind):
+                taken_over.enter_context(import_string(check)(upload, _opening(upload, heartbeat)))
             else:
                 on_reject = partial(batches.add_fault, upload.faults)
                 importer = _importer(upload, heartbeat, dry_run=True, on_reject=on_reject, on_compared=on_compared)
@@ -71,7 +70,7 @@ def _check(upload: ImportUpload) -> None:
             upload.parts.all().delete()
             checking.update(state=State.FAILED, error=batches.error_text(error)[:500], faults=upload.faults)
         raise
-    if not take_over:
+    if not check:
         checking.update(state=State.READY, counts=counts, faults=upload.faults, preview=upload.preview)
 
 

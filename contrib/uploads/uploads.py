@@ -19,9 +19,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet, Sum
 from django.utils import timezone
 
-from contrib.uploads import CHECKS
+from contrib.uploads import CHECKS, background_process
 from contrib.uploads.models import ImportPart, ImportUpload
-from core import background_process
 from phonebook.imports import batches
 from phonebook.models import ImportBatch
 
@@ -57,9 +56,8 @@ def begin(*, user: User, kind: str, file_name: str, size: int, options: dict[str
     end_killed()
     with transaction.atomic():
         waiting = ImportUpload.objects.filter(user=user, state__in=(State.CHECKING, State.READY)).first()
-        taken_over = {check.kind for check in CHECKS}
-        if waiting is not None and (waiting.kind in taken_over) is not (kind in taken_over):
-            raise UploadRefused(_WAITS_TO_BE_TAKEN_OVER if waiting.kind in taken_over else _WAITS_TO_BE_IMPORTED)
+        if waiting is not None and (waiting.kind in CHECKS) is not (kind in CHECKS):
+            raise UploadRefused(_WAITS_TO_BE_TAKEN_OVER if waiting.kind in CHECKS else _WAITS_TO_BE_IMPORTED)
         _delete(Q(user=user) & ~Q(state=State.IMPORTING))
         stored = ImportUpload.objects.exclude(state=State.FAILED).aggregate(total=Sum("size"))["total"] or 0
         if stored + size > MAX_STORED_BYTES:

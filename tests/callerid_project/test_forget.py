@@ -12,6 +12,7 @@ from phonebook.models import Contact
 from phonebook.suppression import SuppressedNumbers
 from tests.api import NUMBER
 from tests.phonebook.rows import cache_version_of
+from tests.plugin import of_addons
 
 pytestmark = pytest.mark.django_db
 OTHER = "12125550142"
@@ -37,7 +38,7 @@ def test_output_counts_deletions_without_number_or_name() -> None:
     said = forget("+49 30 2312-5042", OTHER)
     assert said == (
         "Erased 49********42 (DE), 1********42 (US). Deleted: contacts 2 (in address books 0), "
-        "complaint days 0 (subjects 0), rules 0, rows of files to look up 0. "
+        "complaint days 0 (subjects 0), rules 0. "
         "Cleared: imports 0, ledger entries 0, stored answers 0, requests in the request log 0, history entries 0."
         + "".join(f" {each.title}: 0." for each in NUMBERED)
         + "\n"
@@ -54,7 +55,7 @@ def test_json_output() -> None:
         "rules": 0,
         "subjects": 0,
         "imports": 0,
-        "file_lookup_rows": 0,
+        **of_addons("ERASED"),
         "overwritten": None,
         "ledger_entries": 0,
         "stored_answers": 0,

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from tests.cases.case import Case
-from tests.cases.kinds import contacts, number_file, vendor_reply
+from tests.cases.kinds import contacts, vendor_reply
 
 FILE = "number,name\n12125550142,Jane\n12125550143,Eve\n12,Zoe\n"
 CONTACTS = {"12125550142": ["Jane", ""], "12125550143": ["Eve", ""]}
-NUMBERS = {"2": "12125550142", "3": "12125550143", "4": "invalid"}
 FOUND = {"outcome": "found", "name": "JANE"}
 BAD = {"outcome": "bad_response"}
 
@@ -43,20 +42,6 @@ def test_contacts_and_rejected_lines_are_exact(tmp_path: Path) -> None:
             check(right, rejected)
     with pytest.raises(AssertionError):
         check(CONTACTS, ["7 to 15 digits"], "no valid row")
-
-
-def test_numbers_of_a_file_are_exact(tmp_path: Path) -> None:
-    def check(**data: Any) -> None:
-        number_file(made(tmp_path, "number_file", files=["people.csv"], **data))
-
-    check(numbers=NUMBERS)
-    for wrong in ({"2": "12125550142"}, NUMBERS | {"4": "12"}, NUMBERS | {"5": "12125550144"}, NUMBERS | {"4": ""}):
-        with pytest.raises(AssertionError):
-            check(numbers=wrong)
-    with pytest.raises(AssertionError):
-        check(error="not CSV")
-    with pytest.raises(AssertionError):
-        number_file(made(tmp_path, "number_file", files=[], numbers=NUMBERS))
 
 
 def test_replies_of_vendors_are_exact(tmp_path: Path) -> None:

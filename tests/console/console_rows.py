@@ -13,11 +13,12 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from accounts import customer_webhooks, customers, tokens
 from console.models import Invitation
-from lookup.models import FileLookup, SourcePause
+from lookup.models import SourcePause
 from monitoring import notices
 from monitoring.models import AlertRecipient, Incident, Notice, RequestLogEntry, Source
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
 from tests import awaited
+from tests.plugin import of_addons
 
 NUMBER = 493023125042
 #: A source that is paused.
@@ -64,9 +65,6 @@ def one_of_each() -> dict[str, Model]:
         "monitoring.alertrecipient": AlertRecipient.objects.create(email="desk@example.org"),
         "monitoring.source": Source.objects.create(hour=now, connector="x", outcome="found", count=1),
         "monitoring.requestlogentry": request,
-        "lookup.filelookup": FileLookup.objects.create(
-            user=user, token=token, state="ready", file_name="numbers.csv", delimiter=","
-        ),
         "phonebook.numberrule": NumberRule.objects.create(number=NUMBER, name="Example Bakery"),
         "phonebook.contact": Contact.objects.create(number=NUMBER, name="Example Bakery"),
         "phonebook.complaintday": ComplaintDay.objects.create(number=NUMBER, source="desk", day=now.date(), total=1),
@@ -76,6 +74,7 @@ def one_of_each() -> dict[str, Model]:
         "auth.user": user,
         "auth.group": Group.objects.create(name="night shift"),
         "admin.logentry": LogEntry.objects.create(user=user, action_flag=CHANGE, object_repr="x", change_message="y"),
+        **{model: made(user=user, token=token) for model, made in of_addons("ROWS").items()},
     }
 
 

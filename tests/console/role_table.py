@@ -1,6 +1,6 @@
 """Which role may do what on each page of the console, and the requests that try it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from accounts import customers, tokens
 from accounts.models import ApiToken, Customer
-from lookup.models import FileLookup
 from monitoring import mutes
 from monitoring.models import AlertMute, Incident
 from tests.console.console_rows import PAUSED, database, filled
@@ -90,13 +89,6 @@ phonebook.complaintday list            -       -       -        -        yes    
 phonebook.complaintday add             -       -       -        -        yes       -        yes
 phonebook.complaintday change          -       -       -        -        yes       -        yes
 phonebook.complaintday delete          -       -       -        -        yes       -        yes
-
-lookup.filelookup list                 -       -       -        -        yes       -        yes
-lookup.filelookup upload               -       -       -        -        yes       -        yes
-lookup.filelookup start                -       -       -        -        yes       -        yes
-lookup.filelookup stop                 -       -       -        -        yes       -        yes
-lookup.filelookup download             -       -       -        -        yes       -        yes
-lookup.filelookup discard              -       -       -        -        yes       -        yes
 
 phonebook.importbatch list             -       -       -        -        yes       yes      yes
 
@@ -174,7 +166,6 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
         "robocalls": 0,
     },
     ("phonebook.complaintday", "change"): {"total": 2},
-    ("lookup.filelookup", "upload"): {"file_name": "numbers.csv", "size": 3},
     ("auth.user", "add"): {"username": "new", "password1": "A long enough one", "password2": "A long enough one"},
     ("auth.user", "change"): {"email": "new@example.org", "is_superuser": "on"},
     ("auth.user", "password_change"): {"password1": "Another long one", "password2": "Another long one"},
@@ -184,6 +175,9 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     **of_addons("TYPED"),
 }
 
+#: What is done before the requests of a row.
+PREPARED: dict[tuple[str, str], Callable[[Model], object]] = of_addons("PREPARED")
+
 #: Pages without a model. All staff can open them, and see in them only what their role allows.
 OF_THE_SITE = {
     *("index", "app_list", "search", "login", "logout", "jsi18n", "autocomplete", "view_on_site"),
@@ -191,10 +185,7 @@ OF_THE_SITE = {
     *("invitation", "status", "running_out"),
 }.union(of_addons("OF_THE_SITE"))
 #: They are about the user's own upload.
-OF_AN_UPLOAD = {
-    *(f"lookup_filelookup_upload_{name}" for name in ("part", "progress", "step")),
-    "lookup_filelookup_progress",  # tests/lookup/admin/test_file_lookups.py
-}.union(of_addons("OF_AN_UPLOAD"))
+OF_AN_UPLOAD = set(of_addons("OF_AN_UPLOAD"))
 
 
 def logged_in(role: str, **user: Any) -> Client:
@@ -232,6 +223,8 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
         typed = {**TYPED.get((model, verb), {}), **fields}
         yield Request("POST", where, filled(boss.get(where), **typed), read_only=verb == "check_number")
 
+    if prepare := PREPARED.get((model, verb)):
+        prepare(row)
     match verb:
         case "list":
             yield Request("GET", url("changelist"))
@@ -267,13 +260,8 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield Request("POST", url("changelist"), {"action": verb, "_selected_action": row.pk})
         case "import_file":
             yield Request("GET", url(verb))
-        case "invite" | "upload" if model != "lookup.filelookup":
+        case "invite" | "upload":
             yield from form(url(verb))
-        case "upload" if model == "lookup.filelookup":
-            yield from form(url(verb), token=str(ApiToken.objects.first()))
-        case "stop":
-            FileLookup.objects.filter(pk=row.pk).update(state="running", seen_at=timezone.now())
-            yield from form(url(verb, str(row.pk)))
         case "top_up_selected":
             yield from form(url(verb), tokens=str(row.pk))
         case "top_up" if model == "accounts.customer":

@@ -55,7 +55,7 @@ class Command(JSONCommand):
             message = (
                 "Erased {0}. Deleted: contacts {contacts} (in address books {address_book_contacts}), "
                 "complaint days {complaint_days} (subjects {subjects}), "
-                "rules {rules}, rows of files to look up {file_lookup_rows}. "
+                "rules {rules}. "
                 "Cleared: imports {imports}, ledger entries {ledger_entries}, stored answers {stored_answers}, "
                 "requests in the request log {requests}, history entries {admin_entries}."
             ).format(shown, **result)

@@ -10,7 +10,6 @@ from django.utils.module_loading import import_string
 from accounts import idempotency, request_statistics, unknown_charges
 from core.commands import JSONCommand
 from core.retention import EXPIRING, KEPT_DAYS
-from lookup import file_lookups
 from monitoring import incidents, mutes, notices, request_log, source_statistics, task_runs
 from phonebook import cache_versions
 from phonebook.imports import batches
@@ -24,8 +23,7 @@ class Command(JSONCommand):
         f"Delete requests from the request log after {settings.REQUEST_LOG_DAYS} days (REQUEST_LOG_DAYS), idempotency "
         f"records after 24 hours, statistics, settled notices, alerts and settled charges after {KEPT_DAYS} days, "
         f"complaints after {settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, "
-        f"imports after {KEPT_DAYS} days, {_OF_ADDONS}"
-        f"file look-ups after {file_lookups.KEPT.days}, cache versions after "
+        f"imports after {KEPT_DAYS} days, {_OF_ADDONS}cache versions after "
         f"{cache_versions.KEPT.days} days, and expired sessions and mutes. First "
         "refund searches that were answered with 500 and yet charged (docs/ledger.md). Safe while serving; run it "
         "daily from cron."
@@ -43,7 +41,6 @@ class Command(JSONCommand):
             "alert_mutes": mutes.prune(),
             "unknown_charges": unknown_charges.prune(),
             "complaint_days": prune_complaints(),
-            "file_lookups": file_lookups.prune(),
             "imports": batches.prune(),
             "subjects": drop_unused_subjects(),
             "cache_versions": cache_versions.prune(),

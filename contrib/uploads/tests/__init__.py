@@ -12,3 +12,5 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
 }
 #: Pages that are about the user's own upload: test_upload_pages.py.
 OF_AN_UPLOAD = {f"phonebook_importbatch_upload_{name}": "" for name in ("part", "progress", "step")}
+#: For tests of erasure: the names of what is counted.
+ERASED = PRUNED = {"import_changes": 0, "uploads": 0}

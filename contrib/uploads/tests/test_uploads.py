@@ -18,10 +18,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from contrib.uploads import undo, upload_process, uploads
+from contrib.uploads import background_process, undo, upload_process, uploads
 from contrib.uploads.models import ImportPart, ImportUpload
 from contrib.uploads.uploads import UploadRefused
-from core import background_process
 from core.text import storable
 from phonebook.imports import staging
 from phonebook.imports.contacts import ContactImport

@@ -3,7 +3,7 @@ those of add-ons."""
 
 from tests.cases.kinds.clients import client_response, twilio_addresses
 from tests.cases.kinds.deployment import command_environment
-from tests.cases.kinds.files import address_book, contacts, number_file
+from tests.cases.kinds.files import address_book, contacts
 from tests.cases.kinds.numbers import callers, missing_country_codes, spellings, typed_amounts
 from tests.cases.kinds.requests import allowed_hosts, connection, forwarded_address, request_id
 from tests.cases.kinds.servers import read_only_database, redis_failover, redis_health
@@ -22,7 +22,6 @@ __all__ = [
     "coverage",
     "forwarded_address",
     "missing_country_codes",
-    "number_file",
     "read_only_database",
     "redis_failover",
     "redis_health",

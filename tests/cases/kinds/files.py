@@ -1,7 +1,6 @@
-"""What imports and file look-ups read in files."""
+"""What imports read in files."""
 
 import re
-from collections.abc import Mapping
 from io import StringIO
 from itertools import zip_longest
 from pathlib import Path
@@ -10,8 +9,6 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from lookup.number_file import Record, open_numbers
-from phonebook.imports.readers.base import UnreadableFile
 from phonebook.models import AddressBook, Contact, ImportBatch
 from tests.cases.case import Case
 from tests.directories import collection, member, multistatus, vcard
@@ -47,30 +44,6 @@ def contacts(case: Case, db: None, tmp_path: Path) -> None:
             stored |= {"rejected": sum(stored["rejected"].values())}
             assert {key: stored[key] for key in counts} == counts
     assert got == dict.fromkeys(files, (expected, rejected, error))
-
-
-def number_file(case: Case) -> None:
-    """Files of numbers to look up: the number of each row by its line, or a part of the reason why it has none."""
-    column, region = case.data.pop("column", None), case.data.pop("region", None)
-    expected, error = case.data.pop("numbers", {}), case.data.pop("error", "")
-    got: dict[str, Any] = {}
-    files = case.data.pop("files")
-    assert files, "or nothing is compared"
-    for name in files:
-        try:
-            with open_numbers(str(case.folder / name), column=column, region=region) as file:
-                records = list(file.records)
-        except UnreadableFile as failed:
-            got[name] = error if error and error in str(failed) else str(failed)
-        else:
-            got[name] = [(str(record.line), _as_expected(record, expected)) for record in records]
-    assert got == {name: error or list(expected.items()) for name in files}
-
-
-def _as_expected(record: Record, expected: Mapping[str, str]) -> str:
-    """The number or, as far as it is expected, the reason why there is none."""
-    wanted = expected.get(str(record.line), "")
-    return wanted if wanted and not record.number and wanted in record.problem else record.number or record.problem
 
 
 def address_book(case: Case, db: None, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from contrib.file_lookups.process import process
 from core.amounts import whole_number
-from lookup.file_lookup_process import process
 from phonebook.management.import_command import BackgroundCommand
 
 

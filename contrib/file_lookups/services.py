@@ -1,5 +1,5 @@
 """Files that users of the console look up at a token's expense: received by the upload of imports, and searched by a
-process of their own (file_lookup_process). Every step is one guarded UPDATE of the state: of two requests at once, one
+process of their own (process.py). Every step is one guarded UPDATE of the state: of two requests at once, one
 takes it.
 """
 
@@ -14,33 +14,35 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.db import transaction
 from django.db.models import Q, QuerySet, Sum
 from django.utils import timezone
 
 from accounts.models import ApiToken, CreditEntry
-from contrib.uploads import uploads
+from contrib.file_lookups import batches, conf
+from contrib.file_lookups.models import FileLookup, FileLookupRow
+from contrib.file_lookups.number_file import COLUMNS, UNANSWERED, Record, Result, cells_of, open_numbers
+from contrib.uploads import background_process, uploads
 from contrib.uploads.models import ImportUpload
 from contrib.uploads.upload_process import HEARTBEAT_S
-from core import background_process, batches, history
+from core import history
 from core.commands import command_line
 from core.csv_cells import in_parts
 from core.db import yield_to_writers
-from lookup.models import FileLookup, FileLookupRow
-from lookup.number_file import COLUMNS, UNANSWERED, Record, Result, cells_of, open_numbers
 from phonebook.imports.readers.base import UnreadableFile
 
 #: Of ImportUpload.
 KIND = "lookup"
 #: Of who uploads and starts.
-PERMISSIONS = ("lookup.add_filelookup", "accounts.view_apitoken")
+PERMISSIONS = ("file_lookups.add_filelookup", "accounts.view_apitoken")
 MAX_ROWS = 100_000
 #: Rows times columns: of the output, whose rows have all columns.
 MAX_CELLS = 20_000_000
 #: Of the rows of all look-ups.
 MAX_STORED_BYTES = 2 * 2**30
-#: How long file and results are kept after the last step.
-KEPT = timedelta(days=7)
+KEPT = timedelta(days=conf.KEPT_DAYS)
 #: Of rows that are read, written or deleted at once: while that happens, no other process writes to SQLite, and a slow
 #: download holds them in memory. (One row may be larger.)
 _BATCH_ROWS, _BATCH_BYTES = 500, 256 * 1024
@@ -48,6 +50,13 @@ _BATCH_ROWS, _BATCH_BYTES = 500, 256 * 1024
 _ROW_BYTES = 200
 State = FileLookup.State
 _USE_COMMAND = f"use {command_line('lookup_file')}"
+
+
+def require_search_url() -> None:
+    """Called when the service starts. Raises ImproperlyConfigured."""
+    if settings.SERVE == "console" and not settings.SEARCH_URL:
+        example = "SEARCH_URL=http://127.0.0.1:8001"
+        raise ImproperlyConfigured(f"SERVE=console needs SEARCH_URL, a search instance: {example}.")
 
 
 class WrongState(ValueError):
@@ -239,8 +248,18 @@ def prune() -> int:
     return _delete(FileLookup.objects.filter(Q(seen_at__lt=timezone.now() - KEPT) | incomplete()))
 
 
-def erase(erased: Collection[str]) -> int:
-    """Delete the rows with these numbers, outside a transaction. Returns how many."""
-    rows = FileLookupRow.objects.filter(number__in=list(map(int, erased)))
+def _with_numbers(numbers: Collection[str]) -> QuerySet:
+    return FileLookupRow.objects.filter(number__in=list(map(int, numbers)))
+
+
+def count(numbers: Collection[str]) -> int:
+    """How many rows `erase` would delete."""
+    return _with_numbers(numbers).count()
+
+
+def erase(numbers: Collection[str]) -> int:
+    """Delete the rows with these numbers, outside a transaction. Returns how many. Called after the uploads are
+    discarded, of which none can become a look-up any more."""
+    rows = _with_numbers(numbers)
     lookups = list(rows.values_list("lookup", flat=True).distinct())
     return sum(_delete_rows(_parts_with_numbers(rows.filter(lookup=pk))) for pk in lookups)

@@ -13,10 +13,20 @@ from typing import Any, BinaryIO, TextIO
 import msgspec
 from django.core.management.base import CommandError, CommandParser
 
+from contrib.file_lookups.client import TIMEOUT_S, SearchClient, search_each
+from contrib.file_lookups.number_file import (
+    ANSWERED,
+    COLUMNS,
+    OUTCOMES,
+    Record,
+    Result,
+    least_duration,
+    open_numbers,
+    result_of,
+)
 from core import addresses, http, numbers, webhooks
-from core.api_client import TIMEOUT_S, Client, Refused, search_each
+from core.api_client import Refused
 from core.progress_bar import progress_bar
-from lookup.number_file import ANSWERED, COLUMNS, OUTCOMES, Record, Result, least_duration, open_numbers, result_of
 from phonebook.imports.readers.base import UnreadableFile
 from phonebook.management.import_command import BackgroundCommand
 
@@ -66,7 +76,7 @@ class Command(BackgroundCommand):
                 counts = file.count(report)
             policy = addresses.policy_for(url, private_network=True)
             with http.Session(url, policy, timeout_s=TIMEOUT_S) as session:
-                client = Client(session, url, lambda: token)
+                client = SearchClient(session, url, lambda: token)
                 if options["dry_run"]:
                     self._show_plan(client, counts, _read(state)[1], options)
                     return
@@ -94,7 +104,7 @@ class Command(BackgroundCommand):
             raise CommandError(" ".join(filter(None, (stopped, *rows, kept))))
 
     def _show_plan(
-        self, client: Client, counts: Counter[str], known: dict[str, Result], options: dict[str, Any]
+        self, client: SearchClient, counts: Counter[str], known: dict[str, Result], options: dict[str, Any]
     ) -> None:
         try:
             limit, window_s = client.rate_limit()
@@ -136,7 +146,7 @@ def _token(file: str | None) -> str:
 
 
 def _search(
-    client: Client, run: str, due: list[str], results: dict[str, Result], journal: BinaryIO
+    client: SearchClient, run: str, due: list[str], results: dict[str, Result], journal: BinaryIO
 ) -> tuple[str, dict[str, int]]:
     """Add the results of the numbers to `results`, and the answers to the journal. Returns why it stopped early, and
     `credits_remaining` of the last answer."""

@@ -16,12 +16,13 @@ from django.utils import timezone
 
 from accounts import tokens
 from accounts.models import ApiToken
+from contrib.file_lookups import client, services
+from contrib.file_lookups.models import FileLookup
+from contrib.file_lookups.number_file import result_of
+from contrib.file_lookups.services import PERMISSIONS, State, unanswered
 from contrib.uploads.upload_process import Heartbeat
-from core import addresses, api_client, http
-from lookup import file_lookups
-from lookup.file_lookups import PERMISSIONS, State, unanswered
-from lookup.models import FileLookup
-from lookup.number_file import result_of
+from core import addresses, http
+from core.api_client import Refused
 
 #: A JWT is made for each request, when it is sent.
 JWT_LIFETIME = timedelta(minutes=5)
@@ -49,12 +50,12 @@ def _search(lookup: FileLookup) -> str:
     """Returns why it stopped early, if it did."""
 
     def keep(number: str, body: dict[str, Any] | None) -> None:
-        file_lookups.keep(lookup, int(number), result_of(number, body))
+        services.keep(lookup, int(number), result_of(number, body))
 
     def jwt() -> str:
         user = User.objects.filter(pk=lookup.started_by_id or 0).first()
         if user is None or not user.has_perms(PERMISSIONS):  # inactive users have none
-            raise api_client.Refused("The user who started it may no longer look up files.")
+            raise Refused("The user who started it may no longer look up files.")
         token = ApiToken.objects.get(pk=lookup.token_id or 0)  # it may be rotated meanwhile
         return tokens.short_lived_jwt(token=token, lifetime=JWT_LIFETIME)
 
@@ -65,7 +66,7 @@ def _search(lookup: FileLookup) -> str:
 
     policy = addresses.policy_for(lookup.url, private_network=True)
     headers = {"Host": lookup.host, "X-Request-ID": lookup.request_id}
-    with http.Session(lookup.url, policy, timeout_s=api_client.TIMEOUT_S) as session:
-        client = api_client.Client(session, lookup.url, jwt, headers, partial(file_lookups.wait, lookup))
-        stopped = api_client.search_each(client, f"console {lookup.pk} {lookup.created_at}", due(), keep)
+    with http.Session(lookup.url, policy, timeout_s=client.TIMEOUT_S) as session:
+        api = client.SearchClient(session, lookup.url, jwt, headers, partial(services.wait, lookup))
+        stopped = client.search_each(api, f"console {lookup.pk} {lookup.created_at}", due(), keep)
     return stopped or ("Some searches failed." if unanswered(lookup).exists() else "")

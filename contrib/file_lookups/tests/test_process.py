@@ -31,9 +31,9 @@ print(upload.pk)
 """
 _DO = """
 from accounts.models import ApiToken
-from core import background_process
-from lookup import file_lookups
-from lookup.models import FileLookup
+from contrib.uploads import background_process
+from contrib.file_lookups import services
+from contrib.file_lookups.models import FileLookup
 from contrib.uploads.models import ImportUpload
 background_process.start = lambda *arguments: print(*arguments)
 lookup = FileLookup.objects.last()
@@ -61,7 +61,7 @@ class Desk:
     def start(self) -> "subprocess.Popen[str]":
         """At the expense of the first token."""
         where = f"url={self.service.url!r}, host='localhost'"
-        step = f"file_lookups.start(lookup, token=ApiToken.objects.get(pk=1), by=lookup.user, {where})"
+        step = f"services.start(lookup, token=ApiToken.objects.get(pk=1), by=lookup.user, {where})"
         arguments = self.shell(step).split()
         return subprocess.Popen(
             [sys.executable, "manage.py", *arguments],
@@ -76,7 +76,7 @@ class Desk:
         return self.shell("print(lookup.state, lookup.error)")
 
     def rows(self) -> list[list[str]]:
-        lines = json.loads(self.shell("import json; print(json.dumps(''.join(file_lookups.csv_lines(lookup))))"))
+        lines = json.loads(self.shell("import json; print(json.dumps(''.join(services.csv_lines(lookup))))"))
         return list(csv.reader(lines.splitlines()))
 
     def balance(self) -> int:
@@ -110,7 +110,7 @@ def test_file_is_charged_and_logged_like_searches(desk: Any) -> None:
     assert not any(number in log for number in NUMBERS)
     assert log.count("look-up-1") >= 2
     assert "eyJ" not in log
-    assert at.shell(f"print(file_lookups.erase(['{NUMBERS[0]}']), lookup.rows.count())") == "2 2"
+    assert at.shell(f"print(services.erase(['{NUMBERS[0]}']), lookup.rows.count())") == "2 2"
 
 
 def test_killed_and_stopped_runs_pay_for_each_number_once(desk: Any) -> None:
@@ -124,7 +124,7 @@ def test_killed_and_stopped_runs_pay_for_each_number_once(desk: Any) -> None:
     process.communicate()
     # An answer that was paid for was not stored.
     at.shell("lookup.rows.filter(pk=lookup.rows.filter(outcome='found').first().pk).update(outcome='pending')")
-    at.shell("FileLookup.objects.update(seen_at='2026-01-01T00:00:00Z'); file_lookups.end_killed()")
+    at.shell("FileLookup.objects.update(seen_at='2026-01-01T00:00:00Z'); services.end_killed()")
     assert at.shell("print(lookup.state, lookup.error)") == "stopped Interrupted."
     assert at.run() == "done"
     assert (at.answered(), at.balance()) == (100, 900)
@@ -139,7 +139,7 @@ def test_stop_ends_the_process_and_a_new_one_takes_over(desk: Any) -> None:
         assert process.poll() is None
     while at.shell("print(lookup.waits_until)") == "None":  # the page says until when
         assert process.poll() is None
-    at.shell("file_lookups.stop(lookup)")
+    at.shell("services.stop(lookup)")
     other = at.start()
     process.communicate(timeout=60)  # although the state is the same again
     assert other.poll() is None

@@ -1,5 +1,4 @@
-"""The pages of files that are looked up. (tests/console/role_table.py says for whom, tests/lookup/test_file_lookups.py
-what the process does.)"""
+"""The pages of files that are looked up. (`ROLE_TABLE` says for whom, test_process.py what the process does.)"""
 
 import csv
 from collections.abc import Callable, Iterator, Mapping
@@ -24,17 +23,19 @@ from django.utils import timezone
 from accounts import tokens
 from accounts.models import ApiToken, CreditEntry, Customer
 from console.erasure import erase
-from contrib.uploads import uploads
+from contrib.file_lookups import client as retrying_client
+from contrib.file_lookups import process as lookup_process
+from contrib.file_lookups import services
+from contrib.file_lookups.models import FileLookup, FileLookupRow
+from contrib.file_lookups.number_file import COLUMNS, result_of
+from contrib.uploads import background_process, uploads
 from contrib.uploads.models import ImportUpload
-from core import api_client, background_process, csv_cells, http
-from lookup import file_lookup_process, file_lookups
-from lookup.models import FileLookup, FileLookupRow
-from lookup.number_file import COLUMNS, result_of
+from core import api_client, csv_cells, http
 from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 
-LIST = "/admin/lookup/filelookup/"
+LIST = "/admin/file_lookups/filelookup/"
 FORM = f"{LIST}upload/"
 CSV = b"caller,called\n12125550100,1\n=1,2\n12125550101,3\n12125550100,4\n"
 
@@ -144,7 +145,7 @@ def test_form_suggests_usable_tokens_by_name_or_customer(operator: Client, token
     assert 'aria-label="API tokens"' in operator.get(f"{LIST}{lookup.pk}/start/").text
     of_customer = tokens.issue(name="Desk", customer=Customer.objects.create(name="Shoppers"), actor="boss").token
     tokens.revoke(token=tokens.issue(name="Shop (old)", actor="boss").token)
-    query = {"app_label": "lookup", "model_name": "filelookup", "field_name": "token", "term": "shop"}
+    query = {"app_label": "file_lookups", "model_name": "filelookup", "field_name": "token", "term": "shop"}
     assert operator.get("/admin/autocomplete/", query).json()["results"] == [
         {
             "id": str(of_customer.pk),
@@ -225,7 +226,7 @@ def test_killed_check_is_hidden_until_prune_deletes_it(operator: Client, lookup:
     FileLookup.objects.update(seen_at=timezone.now() - uploads.HEARTBEAT_TIMEOUT * 2)
     assert "numbers.csv" not in operator.get(LIST).text
     assert FileLookupRow.objects.count() == 4
-    assert file_lookups.prune() == 1
+    assert services.prune() == 1
     assert not FileLookupRow.objects.exists()
 
 
@@ -235,25 +236,25 @@ def statements(captured: CaptureQueriesContext, begin: str) -> int:
 
 def test_wide_rows_are_read_and_written_one_by_one(lookup: FileLookup, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row may have 256 KiB. While one statement writes, nobody else writes to SQLite."""
-    monkeypatch.setattr(file_lookups, "_BATCH_BYTES", max(lookup.rows.values_list("size", flat=True)))
+    monkeypatch.setattr(services, "_BATCH_BYTES", max(lookup.rows.values_list("size", flat=True)))
     with CaptureQueriesContext(connection) as captured:
-        file_lookups.keep(lookup, 12125550100, result_of("12125550100", None))
+        services.keep(lookup, 12125550100, result_of("12125550100", None))
     assert statements(captured, "UPDATE") == 2
     assert lookup.rows.filter(outcome="failed").count() == 2
     with CaptureQueriesContext(connection) as captured:
-        assert len("".join(file_lookups.csv_lines(lookup)).splitlines()) == 5
+        assert len("".join(services.csv_lines(lookup)).splitlines()) == 5
     assert sum('"cells"' in query["sql"] for query in captured) == 4
     with CaptureQueriesContext(connection) as captured:
-        assert file_lookups.erase(["12125550100", "12125550101"]) == 3
+        assert services.erase(["12125550100", "12125550101"]) == 3
     assert statements(captured, "DELETE FROM") == 3
     with CaptureQueriesContext(connection) as captured:
-        file_lookups.discard(lookup)
+        services.discard(lookup)
     assert statements(captured, "DELETE FROM") >= 1
     assert not FileLookupRow.objects.exists()
 
 
 def test_wide_rows_are_stored_one_by_one(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_lookups, "_BATCH_BYTES", 600)
+    monkeypatch.setattr(services, "_BATCH_BYTES", 600)
     with CaptureQueriesContext(connection) as captured:
         lookup = received(b"number,text\n" + b"12125550100,%b\n" % (b"x" * 300) * 4)
     assert statements(captured, "INSERT INTO") == 4
@@ -264,21 +265,21 @@ def test_wide_rows_are_stored_one_by_one(operator: Client, monkeypatch: pytest.M
 def test_pages_count_rows_without_reading_them(lookup: FileLookup) -> None:
     outcomes = lookup.rows.values_list("outcome").annotate(count=Count("*"))
     of_number = lookup.rows.filter(number=1, outcome="pending").values_list("line", "size")
-    for query in (outcomes, file_lookups.unanswered(lookup), of_number):
+    for query in (outcomes, services.unanswered(lookup), of_number):
         assert "COVERING INDEX filelookuprow_outcome" in query.explain()
 
 
 def test_prune_deletes_files_after_a_week(lookup: FileLookup, monkeypatch: pytest.MonkeyPatch) -> None:
-    FileLookup.objects.update(seen_at=timezone.now() - file_lookups.KEPT + timedelta(minutes=1))
-    assert file_lookups.prune() == 0
-    FileLookup.objects.update(seen_at=timezone.now() - file_lookups.KEPT)
-    monkeypatch.setattr(file_lookups, "_BATCH_ROWS", 3)  # of 4
-    assert file_lookups.prune() == 1
+    FileLookup.objects.update(seen_at=timezone.now() - services.KEPT + timedelta(minutes=1))
+    assert services.prune() == 0
+    FileLookup.objects.update(seen_at=timezone.now() - services.KEPT)
+    monkeypatch.setattr(services, "_BATCH_ROWS", 3)  # of 4
+    assert services.prune() == 1
     assert not FileLookupRow.objects.exists()
 
 
 def test_file_with_too_many_rows_is_refused(operator: Client, token: ApiToken, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_lookups, "MAX_ROWS", 3)
+    monkeypatch.setattr(services, "MAX_ROWS", 3)
     url = begin(operator).json()["part"]
     operator.post(f"{url}&offset=0", CSV, content_type="application/octet-stream")
     with pytest.raises(Exception, match="Upload"):
@@ -289,7 +290,7 @@ def test_file_with_too_many_rows_is_refused(operator: Client, token: ApiToken, m
 
 def test_file_with_too_many_cells_is_refused(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows may have one cell each: the output has all columns in each row."""
-    monkeypatch.setattr(file_lookups, "MAX_CELLS", 7)  # of two columns
+    monkeypatch.setattr(services, "MAX_CELLS", 7)  # of two columns
     with pytest.raises(CommandError, match="UnreadableFile"):
         received(b"number,called\n" + b"12125550100\n" * 4)
     assert "more than 3 rows" in ImportUpload.objects.get().error
@@ -310,7 +311,7 @@ def test_second_file_is_refused_while_one_is_ready(operator: Client, lookup: Fil
 
 def test_files_that_need_too_much_space_are_refused(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     FileLookup.objects.create(user=User.objects.create_user("eve"), size=1_000)
-    monkeypatch.setattr(file_lookups, "MAX_STORED_BYTES", 1_100)
+    monkeypatch.setattr(services, "MAX_STORED_BYTES", 1_100)
     with pytest.raises(CommandError, match="UnreadableFile"):
         received(CSV.replace(b"caller", b"number"))
     assert "there is no space for it: discard other files, or use " in ImportUpload.objects.get().error
@@ -329,7 +330,7 @@ def test_sheet_with_all_its_columns_is_downloaded_in_parts(operator: Client) -> 
     """Spreadsheets may save all columns, of which few have a name. A part is what one call writes."""
     columns = 16_384
     lookup = received(b"number" + b"," * (columns - 1) + b"\n" + b"12125550100\n" * 300)
-    parts = list(file_lookups.csv_lines(lookup))
+    parts = list(services.csv_lines(lookup))
     assert max(map(len, parts)) < csv_cells.PART + 2 * columns
     header, *rows = csv.reader("".join(parts).splitlines())
     assert header == ["number", *[""] * (columns - 1), *COLUMNS]
@@ -348,15 +349,15 @@ def received(content: bytes) -> FileLookup:
 
 def receive_with(monkeypatch: pytest.MonkeyPatch, acts: Mapping[int, Callable[[], object]]) -> None:
     """Check the upload in batches of one row; before the batch with a number of `acts`, that happens."""
-    real, rows = file_lookups._row, list[Any]()
+    real, rows = services._row, list[Any]()
 
     def row(*arguments: Any) -> FileLookupRow:
         rows.append(arguments)
         acts.get(len(rows), lambda: None)()
         return real(*arguments)
 
-    monkeypatch.setattr(file_lookups, "_BATCH_ROWS", 1)
-    monkeypatch.setattr(file_lookups, "_row", row)
+    monkeypatch.setattr(services, "_BATCH_ROWS", 1)
+    monkeypatch.setattr(services, "_row", row)
     call_command("process_import", str(ImportUpload.objects.get().pk))
 
 
@@ -381,7 +382,7 @@ def test_numbers_erased_during_the_check_are_not_stored(monkeypatch: pytest.Monk
 @pytest.mark.usefixtures("uploaded")
 def test_check_of_over_a_minute_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     long_ago = timezone.now() - uploads.HEARTBEAT_TIMEOUT * 2
-    acts = {2: lambda: FileLookup.objects.update(seen_at=long_ago), 3: file_lookups.end_killed}
+    acts = {2: lambda: FileLookup.objects.update(seen_at=long_ago), 3: services.end_killed}
     receive_with(monkeypatch, acts)
     assert FileLookup.objects.get().state == "ready"
 
@@ -420,12 +421,13 @@ def process(
     def run(answer: Callable[[str, str], tuple[int, int]], on_sleep: Callable[[], object] = lambda: None) -> str:
         monkeypatch.setattr(Session, "answer", staticmethod(answer), raising=False)
         monkeypatch.setattr(http, "Session", Session)
-        monkeypatch.setattr(file_lookup_process, "Heartbeat", lambda running: nullcontext())
+        monkeypatch.setattr(lookup_process, "Heartbeat", lambda running: nullcontext())
         clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda seconds: seconds and on_sleep())
-        monkeypatch.setattr(api_client, "time", clock)
+        for module in (api_client, retrying_client):
+            monkeypatch.setattr(module, "time", clock)
         step(operator, lookup, "start", token=token)
         lookup.refresh_from_db()
-        file_lookup_process.process(lookup.pk, lookup.run)
+        lookup_process.process(lookup.pk, lookup.run)
         lookup.refresh_from_db()
         return f"{lookup.state} {lookup.error}".strip()
 
@@ -501,7 +503,7 @@ def test_page_says_until_when_the_search_waits(
 ) -> None:
     step(operator, lookup, "start", token=token)
     lookup.refresh_from_db()
-    file_lookups.wait(lookup, wait_s)
+    services.wait(lookup, wait_s)
     lookup.refresh_from_db()
     progress = operator.get(f"{LIST}{lookup.pk}/progress/").json()["text"]
     assert progress in words(operator.get(f"{LIST}{lookup.pk}/change/").text)
@@ -527,5 +529,5 @@ def test_ended_process_does_not_delay_the_next_one(operator: Client, token: ApiT
     step(operator, lookup, "start", token=token)
     ended = FileLookup.objects.get()
     FileLookup.objects.update(run="another")
-    file_lookups.wait(ended, 60)
+    services.wait(ended, 60)
     assert FileLookup.objects.get().waits_until is None

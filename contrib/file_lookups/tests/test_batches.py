@@ -1,6 +1,6 @@
 """Batches that are counted in bytes."""
 
-from core.batches import by_size
+from contrib.file_lookups.batches import by_size
 
 
 def test_batch_has_no_more_items_or_bytes_than_allowed() -> None:

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from contrib.file_lookups import client
+from contrib.file_lookups.number_file import NumberFile
 from core import api_client
-from lookup.number_file import NumberFile
 from tests import plugin, upstream
 from tests.service import Service
 
@@ -48,7 +49,8 @@ class Clock:
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(api_client, "time", clock)
+    for module in (api_client, client):
+        monkeypatch.setattr(module, "time", clock)
     monkeypatch.setenv("CALLERID_TOKEN", "the-token")
     return clock
 

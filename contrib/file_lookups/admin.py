@@ -22,27 +22,22 @@ from unfold.utils import display_for_label
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from accounts import tokens
-from accounts.admin.suggest_fields import TokenField
 from accounts.credits import credits_text
 from accounts.models import ApiToken, CreditEntry
+from contrib.file_lookups import services
+from contrib.file_lookups.models import FileLookup
+from contrib.file_lookups.number_file import ANSWERED, UNANSWERED, least_duration
+from contrib.file_lookups.token_field import TokenField
 from contrib.uploads.admin import RegionField, UploadAdmin, UploadForm
 from contrib.uploads.models import ImportUpload
-from core.admin import (
-    LargeTableAdmin,
-    ReadOnlyAdmin,
-    form_action,
-    require,
-)
+from core.admin import LargeTableAdmin, ReadOnlyAdmin, form_action, require
 from core.cells import change_link, column, html_link, page_url
 from core.commands import command_line
 from core.forms import TextField
-from lookup import file_lookups
-from lookup.models import FileLookup
-from lookup.number_file import ANSWERED, UNANSWERED, least_duration
 
 State = FileLookup.State
 MAX_PROBLEMS = 50
-PERMISSION, VIEW_TOKEN = file_lookups.PERMISSIONS
+PERMISSION, VIEW_TOKEN = services.PERMISSIONS
 _OUTCOMES = (*ANSWERED, *UNANSWERED, "invalid")
 _LABELS = {"Running": "info", "Stopped": "warning", "Done": "success"}
 
@@ -99,7 +94,7 @@ def _counts(lookup: FileLookup) -> str:
 
 def _cost(lookup: FileLookup) -> str:
     """What the rest costs at most, in words."""
-    due = file_lookups.unanswered(lookup).count()
+    due = services.unanswered(lookup).count()
     return f"{due:,} different numbers: {credits_text(due)} at most" if due else "-"
 
 
@@ -109,7 +104,7 @@ def _charged(lookup: FileLookup, *, is_linked: bool = False) -> str:
     if is_linked:
         query = urlencode({"request_id": lookup.request_id, "since": f"{lookup.created_at:%Y-%m-%d}"})
         request_id = html_link(f"{page_url(CreditEntry, 'changelist')}?{query}", request_id)
-    credits = credits_text(file_lookups.charged(lookup))
+    credits = credits_text(services.charged(lookup))
     return format_html("{} (request id {})", credits, request_id)
 
 
@@ -138,7 +133,7 @@ def _progress(lookup: FileLookup) -> dict[str, Any]:
 
 @admin.register(FileLookup)
 class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
-    upload_forms: ClassVar = {file_lookups.KIND: LookupForm}
+    upload_forms: ClassVar = {services.KIND: LookupForm}
     list_display = ("file", "token_link", "when", "by", "state_label")
     list_select_related = ("token", "user")
     ordering = ("-pk",)
@@ -173,7 +168,7 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     def get_urls(self) -> list[URLPattern]:
         views = {"progress": self.lookup_progress, "download": self.download}
         own = [
-            path(f"<int:pk>/{name}/", self.admin_site.admin_view(view), name=f"lookup_filelookup_{name}")
+            path(f"<int:pk>/{name}/", self.admin_site.admin_view(view), name=f"file_lookups_filelookup_{name}")
             for name, view in views.items()
         ]
         return [*own, *super().get_urls()]
@@ -186,20 +181,20 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     def download(self, request: HttpRequest, pk: int) -> StreamingHttpResponse:
         require(request.user.has_perm(PERMISSION))
         lookup = self.object_or_404(request, str(pk))
-        file_lookups.record(lookup, request.user, f"Downloaded: {_counts(lookup)}.")
+        services.record(lookup, request.user, f"Downloaded: {_counts(lookup)}.")
         name = f"{lookup.file_name.partition('.')[0]}-answers.csv"
         return StreamingHttpResponse(
-            file_lookups.csv_lines(lookup),
+            services.csv_lines(lookup),
             content_type="text/csv; charset=utf-8",
             headers={"Content-Disposition": content_disposition_header(as_attachment=True, filename=name)},
         )
 
     def get_queryset(self, request: HttpRequest) -> Any:
         if not hasattr(request, "ended_killed"):  # once for a page
-            file_lookups.end_killed()
+            services.end_killed()
             request.ended_killed = True  # type: ignore[attr-defined]
         # The output alone shows the columns, which may be thousands.
-        return super().get_queryset(request).exclude(file_lookups.incomplete()).defer("columns")
+        return super().get_queryset(request).exclude(services.incomplete()).defer("columns")
 
     def page_context(self, request: HttpRequest, obj: FileLookup) -> dict[str, Any]:
         context: dict[str, Any] = {"title": obj.file_name, "subtitle": None}
@@ -221,7 +216,7 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         return self.upload_page(request)
 
     def can_upload(self, request: HttpRequest, kind: str) -> bool:
-        return request.user.has_perms(file_lookups.PERMISSIONS)
+        return request.user.has_perms(services.PERMISSIONS)
 
     def upload_context(self, request: HttpRequest, kind: str) -> dict[str, Any]:
         intro = "CSV, or one number per line. The next page shows what it would cost, and asks you to start."
@@ -230,7 +225,7 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
 
     def next_url(self, request: HttpRequest, upload: ImportUpload | None) -> str | None:
         """A file that was uploaded is started or discarded before the next one is uploaded."""
-        waiting = file_lookups.waiting(request.user)
+        waiting = services.waiting(request.user)
         if waiting is None:
             return None
         text = "This file is ready. Start the search, or discard the file before you upload another one."
@@ -246,7 +241,7 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     def action_context(self, request: HttpRequest, url_path: str, obj: FileLookup) -> dict[str, Any]:
         if url_path != "start":
             return {}
-        due = file_lookups.unanswered(obj).count()
+        due = services.unanswered(obj).count()
         explanation = f"{due:,} different numbers cost at most {credits_text(due)}."
         return {"explanation": explanation, "initial": {"token": obj.token}, "form_options": {"due": due}}
 
@@ -254,17 +249,17 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     def start(self, request: HttpRequest, obj: FileLookup, data: dict[str, Any]) -> str:
         token = data["token"]
         url = settings.SEARCH_URL or _own_url(request)
-        file_lookups.start(obj, token=token, by=request.user, url=url, host=request.get_host())
-        file_lookups.record(obj, request.user, f"Started at the expense of token {token.pk}: {_counts(obj)}.")
+        services.start(obj, token=token, by=request.user, url=url, host=request.get_host())
+        services.record(obj, request.user, f"Started at the expense of token {token.pk}: {_counts(obj)}.")
         at_its_expense = f"Started file look-up {obj.pk} at its expense: {_counts(obj)}."
-        file_lookups.record(obj, request.user, at_its_expense, target=token)
-        due = file_lookups.unanswered(obj).count()
+        services.record(obj, request.user, at_its_expense, target=token)
+        due = services.unanswered(obj).count()
         return f"The search has started. {_time(due, *tokens.rate_limit(token))}".strip()
 
     @form_action("Stop", PERMISSION, explanation="What was answered is kept, and the rest can be started again.")
     def stop(self, request: HttpRequest, obj: FileLookup, data: dict[str, Any]) -> str:
-        file_lookups.stop(obj)
-        file_lookups.record(obj, request.user, f"Stopped: {_counts(obj)}.")
+        services.stop(obj)
+        services.record(obj, request.user, f"Stopped: {_counts(obj)}.")
         return "The search ends within seconds."
 
     @form_action(
@@ -276,6 +271,6 @@ class FileLookupAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     )
     def discard(self, request: HttpRequest, obj: FileLookup, data: dict[str, Any]) -> str:
         rows = _counts(obj)
-        file_lookups.discard(obj)
-        file_lookups.record(obj, request.user, f"Discarded: {rows}.")
+        services.discard(obj)
+        services.record(obj, request.user, f"Discarded: {rows}.")
         return "The file and its answers were deleted."

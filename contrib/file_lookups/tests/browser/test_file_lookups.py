@@ -25,7 +25,7 @@ def test_file_is_looked_up(admin_page: Page, service: Service, tmp_path: Path) -
     page, file = admin_page, tmp_path / "callers.csv"
     file.write_text("name;number\nאבג;+1 212 555 0100\nx;12\ny;12125550101\nz;12125550100\n")
     service.manage("create_token", "File desk", "--credits", "10", "--quiet")
-    page.goto("/admin/lookup/filelookup/")
+    page.goto("/admin/file_lookups/filelookup/")
     page.get_by_role("link", name="Upload numbers to look up").first.click()
     looks_right(page, "lookup-upload")
     page.locator("#id_file").set_input_files(file)
@@ -53,7 +53,7 @@ def test_file_is_looked_up(admin_page: Page, service: Service, tmp_path: Path) -
     assert [line.split(";")[3] for line in lines] == ["outcome", "found", "invalid", "not_found", "found"]
     assert lines[1].startswith("אבג;+1 212 555 0100;12125550100;found;")
 
-    page.goto("/admin/lookup/filelookup/")
+    page.goto("/admin/file_lookups/filelookup/")
     expect(page.get_by_role("link", name="callers.csv")).to_be_visible()
     looks_right(page, "lookup-list")
     page.get_by_role("link", name="callers.csv").click()
