@@ -162,7 +162,7 @@ def test_sqlite_database_of_a_release_is_upgraded(dump: Path, tmp_path: Path) ->
     installations = []
     for name in ("old", "new"):
         connect = partial(sqlite3.connect, tmp_path / name / "data" / "callerid.sqlite3")
-        installations.append(Installation(tmp_path / name, "sqlite", connect))
+        installations.append(Installation(tmp_path / name, "sqlite", connect, DATABASE_URL="", REDIS_URL=""))
     require_upgrade(dump, installations, roles={})
 
 

@@ -24,11 +24,11 @@ INSERT INTO lookup_filelookuprow (id, line, cells, number, problem, outcome, res
 
 
 def sqlite(directory: Path) -> list[Installation]:
-    names = ("old", "new")
-    return [
-        Installation(directory / name, "sqlite", partial(sqlite3.connect, directory / name / "data/callerid.sqlite3"))
-        for name in names
-    ]
+    found = []
+    for name in ("old", "new"):
+        connect = partial(sqlite3.connect, directory / name / "data" / "callerid.sqlite3")
+        found.append(Installation(directory / name, "sqlite", connect, DATABASE_URL="", REDIS_URL=""))
+    return found
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
