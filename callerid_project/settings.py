@@ -349,7 +349,7 @@ SILENCED_SYSTEM_CHECKS = [
     "security.W021",
 ]
 # Bodies are limited before anything parses them (asgi.py, BodyLimitMiddleware): this is the limit of the console, whose
-# files are uploaded in parts (phonebook.imports.uploads). Everything else has MAX_BODY_BYTES.
+# files are uploaded in parts. Everything else has MAX_BODY_BYTES.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024
 # Counted from the login, not from the last request. A password change ends the session too.
 SESSION_COOKIE_AGE = 12 * 3600

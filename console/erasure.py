@@ -16,11 +16,11 @@ from core.hashing import keyed_hash
 from core.retention import NUMBERED, update_in_batches
 from monitoring import request_log
 from phonebook import cache_versions, suppression
-from phonebook.imports import batches, uploads
+from phonebook.imports import batches
 from phonebook.imports.complaints import COMPLAINTS, drop_unused_subjects
 from phonebook.imports.contacts import CONTACTS
 from phonebook.imports.staging import Tables
-from phonebook.models import AddressBookContact, ComplaintDay, Contact, ImportChange, ImportUpload, NumberRule
+from phonebook.models import AddressBookContact, ComplaintDay, Contact, NumberRule
 
 BATCH_ROWS = 500
 #: Replaces a number in the admin's history.
@@ -50,7 +50,6 @@ def count(numbers: Sequence[str]) -> dict[str, int]:
     for each in NUMBERED:
         with db.scan():
             counts[each.name] = import_string(each.count)(numbers)
-    counts["uploads"] = ImportUpload.objects.count()
     return counts | {"imports": len(batches.holding(numbers)), "admin_entries": len(_history_with(frozenset(numbers)))}
 
 
@@ -72,7 +71,7 @@ def erase(numbers: Iterable[str], *, block: bool = False, wait: bool = True) -> 
         "admin_entries": _erase_from_history(frozenset(numbers)),
         **_erase_from_ledger(numbers),
         "requests": request_log.erase(numbers),
-        **{each.name: import_string(each.erase)(numbers) for each in NUMBERED},
+        **_erase_of_addons(numbers, at_once=False),
         "overwritten": _truncate_wal(),
     }
 
@@ -97,7 +96,6 @@ def _hashed(numbers: Sequence[str]) -> dict[str, QuerySet]:
 def _rows(numbers: Sequence[str]) -> dict[str, QuerySet]:
     return {
         **_known(numbers),
-        "import_changes": ImportChange.objects.filter(number__in=map(int, numbers)),
         "requests": request_log.about(numbers),
         **_hashed(numbers),
     }
@@ -113,7 +111,11 @@ def _delete(numbers: Sequence[str], *, block: bool, wait: bool) -> dict[str, int
         # In the same transaction, so that cached vendor answers are invalid at the same moment in every process.
         (suppression.suppress if block else cache_versions.bump)(numbers)
         deleted = {name: rows.delete()[0] for name, rows in _known(numbers).items()}
-        return deleted | {"uploads": uploads.discard_all()} | batches.erase(numbers)
+        return deleted | {"imports": batches.erase(numbers)} | _erase_of_addons(numbers, at_once=True)
+
+
+def _erase_of_addons(numbers: Sequence[str], *, at_once: bool) -> dict[str, int]:
+    return {each.name: import_string(each.erase)(numbers) for each in NUMBERED if each.at_once is at_once}
 
 
 def _erase_from_ledger(numbers: Sequence[str]) -> dict[str, int]:

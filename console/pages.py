@@ -54,12 +54,6 @@ def _inlist_page(title: str, model: str, permission: str, synonyms: str, row_act
     return page._replace(permission=f"{page.permission} {permission}", synonyms=synonyms, row_action=row_action)
 
 
-def _import(title: str, model: str, synonyms: str) -> Page:
-    app, _, name = model.partition(".")
-    permissions = " ".join(f"{app}.{each}_{name}" for each in ("add", "change", "delete"))
-    return Page(title, "", f"{app}_{name}_import_file", permissions, "", f"upload a file csv {synonyms}")
-
-
 class Place(NamedTuple):
     """Where a page stands in the sidebar: in this section, after the page with this title, or at the section's end."""
 
@@ -86,7 +80,7 @@ class View(NamedTuple):
 
 class Extension(NamedTuple):
     """Of the pages of `model`, which another app registers. `mixin`: the dotted path of a subclass of ConsoleAdmin, put
-    before the class of the pages; its `actions_detail` are added to theirs."""
+    before the class of the pages; its `actions_detail` and `actions_list` are added to theirs."""
 
     model: str
     mixin: str
@@ -131,7 +125,7 @@ _SIDEBAR = {
         list_page("Rules", "gavel", "phonebook.numberrule", "support operator auditor", "blacklist whitelist"),
         list_page("Contacts", "contacts", "phonebook.contact", "operator auditor", "names address book"),
         list_page("Complaints", "report", "phonebook.complaintday", "operator auditor", "spam robocalls"),
-        list_page("Imports", "upload_file", "phonebook.importbatch", "operator auditor", "undo uploads"),
+        list_page("Imports", "upload_file", "phonebook.importbatch", "operator auditor"),
         Page(
             "Erase a number's data",
             "delete_forever",
@@ -179,8 +173,6 @@ _ACTIONS = [
     _inlist_page("Resume a source", "monitoring.source", "monitoring.pause_source", "start vendor", "resume"),
     _inlist_page("Check a source", "monitoring.source", "monitoring.check_source", "vendor connection", "check_now"),
     add_page("Add a rule", "phonebook.numberrule", "operator", "blacklist whitelist block allow spam prefix"),
-    _import("Import contacts", "phonebook.contact", "vcard"),
-    _import("Import complaints", "phonebook.complaintday", "ftc fcc block list"),
     add_page("Add a contact", "phonebook.contact", "operator", "create new name"),
     # No such permission: only superusers have it.
     Page("Invite a user", "", "auth_user_invite", "console.superuser", "", "add new operator colleague"),
@@ -215,8 +207,9 @@ def discover() -> None:
         page: Any = type(admin.site.get_model_admin(model))
         mixin = import_string(path)
         if not issubclass(page, mixin):
-            actions = (*page.actions_detail, *mixin.actions_detail)
-            members = {"__module__": page.__module__, "actions_detail": actions}
+            lists = ("actions_detail", "actions_list")
+            actions = {name: (*getattr(page, name), *getattr(mixin, name)) for name in lists}
+            members = {"__module__": page.__module__, **actions}
             admin.site.unregister(model)
             admin.site.register(model, type(page.__name__, (mixin, page), members))
 

@@ -31,13 +31,18 @@ class Expiring(NamedTuple):
 class Numbered:
     """Rows with phone numbers. `name`: theirs in the result of `forget`. `title` and `happens`: what they are and what
     happens to them, such as "Requests in the request log" and "the number's mask and hash are removed". `count` and
-    `erase`: the dotted paths of functions of numbers (their digits) that return how many rows are erased."""
+    `erase`: the dotted paths of functions of numbers (their digits) that return how many rows are erased.
+
+    `at_once`: `erase` is called when what is known about the numbers is deleted, while no import writes; otherwise
+    afterwards. `is_of_any`: the rows may be about any number: they do not tell that something is known about these."""
 
     name: str
     title: str
     happens: str
     count: str
     erase: str
+    at_once: bool = False
+    is_of_any: bool = False
 
 
 EXPIRING, NUMBERED = Hook[Expiring](), Hook[Numbered]()

@@ -38,8 +38,8 @@ SCHEMA = {
     """,
 }[db.VENDOR]
 
-#: Columns with phone numbers, in clear text or as a hash.
-NUMBER_COLUMNS = ("number", "number_hash", "digits")
+#: Columns with phone numbers, in clear text or as a hash, or with files.
+NUMBER_COLUMNS = ("number", "number_hash", "digits", "content")
 
 Applied = Iterable[tuple[str, str]]
 

@@ -1,7 +1,5 @@
 """Imports beside a running server: interrupted, and while searches are answered."""
 
-import fcntl
-import gzip
 import json
 import os
 import signal
@@ -11,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -21,7 +19,7 @@ import psycopg
 import pytest
 import requests
 
-from tests import plugin, uploads
+from tests import plugin
 from tests.service import Service
 
 FIRST = 12_125_000_000
@@ -221,38 +219,3 @@ def test_import_has_a_lower_priority_than_searches(serve: Callable[..., Service]
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, importing.process.pid) == min(19, own + 10)
     importing.end(signal.SIGKILL)
-
-
-def test_process_of_a_discarded_upload_ends(serve: Callable[..., Service]) -> None:
-    """While its import waits for another one into the table."""
-    service = serve()
-    upload_id = uploads.upload(service, "".join(CONTACTS[:10]).encode())
-    service.manage("process_import", str(upload_id))
-    uploads.run(service, "uploads.confirm(ImportUpload.objects.get())")
-    with closing(database_of(service)) as connection, ExitStack() as opened:
-        if service.env.get("DATABASE_URL"):
-            connection.execute("SELECT pg_advisory_lock(hashtext('import into phonebook_contact'))")
-        else:
-            path = Path(service.env["CALLERID_DATA_DIR"]) / "phonebook_contact.lock"
-            fcntl.flock(opened.enter_context(path.open("ab")), fcntl.LOCK_EX)
-        command = [sys.executable, "manage.py", "process_import", str(upload_id)]
-        process = subprocess.Popen(command, cwd=plugin.ROOT, env=service.env, stderr=subprocess.PIPE, text=True)
-        while not connection.execute("SELECT 1 FROM phonebook_importupload WHERE step = 'Reading'").fetchone():
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.1)
-        uploads.run(service, "assert uploads.discard_all() == 1")
-        said = process.communicate(timeout=60)[1]
-    assert said == f"CommandError: Upload {upload_id}: KeyboardInterrupt; see its page.\n"
-    assert (
-        uploads.run(service, "print(ImportBatch.objects.get().error, ImportUpload.objects.count())") == "Interrupted. 0"
-    )
-
-
-def test_file_that_needs_too_much_memory_fails(serve: Callable[..., Service]) -> None:
-    service = serve()
-    content = gzip.compress(b'{"version": 1, "numbers": [' + b"1," * 10**7 + b"1]}")
-    upload_id = uploads.upload(service, content, kind="complaints")
-    command = [sys.executable, "manage.py", "process_import", str(upload_id)]
-    process = subprocess.run(command, cwd=plugin.ROOT, env=service.env, capture_output=True, text=True, check=False)
-    assert process.stderr == f"CommandError: Upload {upload_id}: MemoryError; see its page.\n"
-    assert uploads.run(service, "print(ImportUpload.objects.get().error)") == "The file needs too much memory."

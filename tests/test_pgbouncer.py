@@ -12,7 +12,6 @@ import psycopg
 import pytest
 import requests
 
-from tests import uploads
 from tests.api import NUMBER
 from tests.clusters import PostgresPair
 from tests.load import wait_for
@@ -92,23 +91,6 @@ def test_no_session_state_is_left_on_pooled_connections(serve: Serve, pooled_url
         for connection in (one, other):
             assert connection.execute("SHOW statement_timeout").fetchall() == [("0",)]
             assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchall() == [(0,)]
-
-
-def test_uploaded_file_is_imported_through_a_pooler(serve: Serve, pooled_url: str) -> None:
-    service = serve(DATABASE_URL=pooled_url, DB_PREPARE="false", REDIS_URL="")
-    upload_id = uploads.upload(service, f"number,name\n{NUMBER},Eve\n".encode())
-    service.manage("process_import", str(upload_id))
-    batch_id = uploads.run(service, "print(uploads.confirm(ImportUpload.objects.get()).pk)")
-    service.manage("process_import", str(upload_id))
-    found = "ImportBatch.objects.values_list('state', 'counts__added')"
-    assert uploads.run(service, f"print({found}.get(), ImportUpload.objects.exists())") == "('done', 1) False"
-    for _ in range(3):  # by either connection
-        assert "1 deleted" in service.manage("undo_import", batch_id, "--dry-run")
-    assert "1 deleted" in service.manage("undo_import", batch_id)
-    with psycopg.connect(pooled_url) as one, psycopg.connect(pooled_url) as other:
-        for connection in (one, other):
-            for name, value in {"statement_timeout": "0", "work_mem": "4MB"}.items():
-                assert connection.execute(f"SHOW {name}").fetchall() == [(value,)]
 
 
 def test_the_client_timeout_applies_without_a_server_timeout(serve: Serve, pooled_url: str) -> None:

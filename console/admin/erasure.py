@@ -38,9 +38,7 @@ _WHAT = {
     "complaint_days": ("Complaints, by day and source", "deleted"),
     "subjects": ("Subjects of complaints that no other number has", "deleted"),
     "rules": ("Rules for exactly this number", "deleted"),
-    "import_changes": ("Rows kept to undo imports", "deleted"),
     "imports": ("Imports that list or name the number", "the number is removed"),
-    "uploads": ("Uploaded files that are not imported yet, of all users", "discarded"),
     "ledger_entries": ("Ledger entries", "the number's hash is removed; amounts stay"),
     "stored_answers": ("Answers stored for replay (Idempotency-Key)", "answers and hashes are removed"),
     "requests": ("Requests in the request log", "the number's mask and hash are removed"),
@@ -157,7 +155,8 @@ def _preview(found: list[str]) -> dict[str, Any]:
         counts = erasure.count(found)
     except OperationalError:
         return context | {"problem": f"The database could not count in time what is stored. {_USE_COMMAND}"}
-    context["is_unknown"] = not any(count for name, count in counts.items() if name != "uploads")
+    of_any = {each.name for each in NUMBERED if each.is_of_any}
+    context["is_unknown"] = not any(count for name, count in counts.items() if name not in of_any)
     return context | {"rows": [(*said, counts[name]) for name, said in what().items() if name in counts]}
 
 

@@ -28,12 +28,12 @@ from contrib.file_lookups import services
 from contrib.file_lookups.models import FileLookup
 from contrib.file_lookups.number_file import ANSWERED, UNANSWERED, least_duration
 from contrib.file_lookups.token_field import TokenField
+from contrib.uploads.admin import RegionField, UploadAdmin, UploadForm
+from contrib.uploads.models import ImportUpload
 from core.admin import LargeTableAdmin, ReadOnlyAdmin, form_action, require
 from core.cells import change_link, column, html_link, page_url
 from core.commands import command_line
 from core.forms import TextField
-from phonebook.admin.uploads import RegionField, UploadAdmin, UploadForm
-from phonebook.models import ImportUpload
 
 State = FileLookup.State
 MAX_PROBLEMS = 50

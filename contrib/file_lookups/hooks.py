@@ -1,8 +1,8 @@
 from callerid_project import hooks
 from console import pages
 from contrib.file_lookups.conf import KEPT_DAYS
+from contrib.uploads import CHECKS
 from core import retention
-from phonebook.imports import CHECKS
 
 PACKAGE = "contrib.file_lookups"
 

@@ -20,9 +20,9 @@ from contrib.file_lookups import client, services
 from contrib.file_lookups.models import FileLookup
 from contrib.file_lookups.number_file import result_of
 from contrib.file_lookups.services import PERMISSIONS, State, unanswered
+from contrib.uploads.upload_process import Heartbeat
 from core import addresses, http
 from core.api_client import Refused
-from phonebook.imports.upload_process import Heartbeat
 
 #: A JWT is made for each request, when it is sent.
 JWT_LIFETIME = timedelta(minutes=5)

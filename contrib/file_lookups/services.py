@@ -24,14 +24,14 @@ from accounts.models import ApiToken, CreditEntry
 from contrib.file_lookups import batches, conf
 from contrib.file_lookups.models import FileLookup, FileLookupRow
 from contrib.file_lookups.number_file import COLUMNS, UNANSWERED, Record, Result, cells_of, open_numbers
-from core import background_process, history
+from contrib.uploads import background_process, uploads
+from contrib.uploads.models import ImportUpload
+from contrib.uploads.upload_process import HEARTBEAT_S
+from core import history
 from core.commands import command_line
 from core.csv_cells import in_parts
 from core.db import yield_to_writers
-from phonebook.imports import uploads
 from phonebook.imports.readers.base import UnreadableFile
-from phonebook.imports.upload_process import HEARTBEAT_S
-from phonebook.models import ImportUpload
 
 #: Of ImportUpload.
 KIND = "lookup"

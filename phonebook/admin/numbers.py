@@ -9,18 +9,15 @@ from django.contrib import admin, messages
 from django.db import OperationalError, transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
 from django.utils.html import format_html, format_html_join
-from unfold.decorators import action
 
 from core import numbers
 from core.cells import column, folded, html_link, page_url
 from core.forms import PhoneNumberField
 from phonebook import cache_versions, rules
 from phonebook.admin.base import BY_DIGITS, NumberAdmin, PhoneNumberForm, number_prefix
-from phonebook.admin.uploads import can_import
 from phonebook.contacts import named
-from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
+from phonebook.models import ComplaintDay, Contact, NumberRule
 
 #: Rules that concern the same numbers as another one, on its page.
 MAX_LISTED = 10
@@ -88,11 +85,7 @@ class ImportedAdmin(NumberAdmin):
     search_help_text = "Number prefix, for example 4930"
     searches_names = False
     newest = "last added"
-    actions_list = ("import_file",)
-    list_before_template = "admin/parts/action_buttons.html"
     always_saved: tuple[str, ...] = ("import_batch",)
-    #: Of imports that write the rows.
-    kind: ImportBatch.Kind
     add_warning = "A later import of this number overwrites what you enter. Rules override all sources and imports."
     warning = (
         "A later import of this number overwrites your changes and restores what you delete. "
@@ -109,13 +102,6 @@ class ImportedAdmin(NumberAdmin):
             what = "Only numbers and names" if self.searches_names else "Only numbers"
             return f"{what} can be searched here. Enter a number prefix with country code, for example 4930."
         return super().search_problem(text)
-
-    def has_import_file_permission(self, request: HttpRequest) -> bool:
-        return can_import(request, self.kind)
-
-    @action(description="Import a file", permissions=["import_file"], url_path="import-file")  # type: ignore[untyped-decorator]
-    def import_file(self, request: HttpRequest) -> HttpResponse:
-        return redirect(f"{page_url(ImportBatch, 'upload')}?kind={self.kind}")
 
     def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
         cache_versions.bump([obj.number])
@@ -144,7 +130,6 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
 
     form = ContactForm
     always_saved = ("import_batch", "book", "updated_at")
-    kind = ImportBatch.Kind.CONTACTS
     search_help_text = "Number prefix, for example 4930, or part of a name"
     searches_names = True
     list_display = ("phone", "name", "location", "address_book", "updated")
@@ -246,7 +231,6 @@ class ComplaintDayAdmin(ImportedAdmin):
     """The subject is one of the source's own, and read-only: a later import may have deleted it."""
 
     form = ComplaintDayForm
-    kind = ImportBatch.Kind.COMPLAINTS
     key = ("number", "source", "day", "subject")
     counted = "complaint counts"
     list_display = ("phone", "source", "date", "total", "robocalls", "subject")

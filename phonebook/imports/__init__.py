@@ -6,13 +6,15 @@
    is in two classes there.
 
 `pipeline.py` runs these steps, for `contacts.py` and `complaints.py`; `refresh.py` downloads files for it
-(`download.py`), and `uploads.py` receives them from the console. `numbering_plan.py` loads the installed phonenumbers
-data.
+(`download.py`). `numbering_plan.py` loads the installed phonenumbers data.
 
 To add a file format, write a reader in `readers/` (`readers/base.py` describes what it yields, and
 `readers/csv_rows.py` has the base of CSV formats) and list it in `formats.py`.
 """
 
-#: Of uploads that are not imported: kind → the dotted path of a context manager that takes the file over, called with
-#: the ImportUpload and the options of open_text; at the end of its block it deletes the upload. Filled by add-ons.
-CHECKS: dict[str, str] = {}
+from core.hooks import Hook
+
+#: Dotted paths of functions that store the rows which an import is about to change or remove: called in its
+#: transaction, for each part of a merge, with the TargetTable, the ImportBatch, SQL in which `t` is these rows, and
+#: `is_removed`. Not called for imports that change too many rows (ImportBatch.can_undo).
+CHANGE_STORES = Hook[str]()

@@ -7,21 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from django.db import DatabaseError
-from django.db.models import Exists, Max, OuterRef
+from django.db.models import Max
 from django.utils import timezone
 
 from core import history, numbers, retention
 from core.database_errors import describe
+from phonebook.imports import CHANGE_STORES
 from phonebook.imports.readers.base import Rejected, UnreadableFile
 from phonebook.imports.staging import Counts, TargetTable
-from phonebook.models import ImportBatch, ImportChange, ImportUpload
+from phonebook.models import ImportBatch
 
 #: An import that changes or removes more rows cannot be undone. Rows that it adds do not count.
 MAX_CHANGES = 100_000
 #: Rejected and repeated rows that a batch lists.
 MAX_FAULTS = 50
-#: How long an import can be undone, and its rejected rows are kept.
-UNDO_DAYS = 30
+#: How long its rejected rows are kept.
+FAULT_DAYS = 30
 #: A process that has not ended an import in this time was killed.
 _LONGEST = timedelta(days=1)
 INTERRUPTED = "Interrupted."
@@ -40,12 +41,12 @@ def start(kind: str, *, options: dict[str, Any], by: str = "", file_name: str = 
     return ImportBatch.objects.create(kind=kind, state=state, by=by, options=options, file_name=file_name)
 
 
-def add_fault(batch: ImportBatch | ImportUpload, file: str, row: Rejected) -> None:
-    """Add a rejected or repeated row, whose number is masked, to those that the batch lists, if there is room. It has
-    the name of its contact."""
-    if len(batch.faults) < MAX_FAULTS:
+def add_fault(faults: list[dict[str, Any]], file: str, row: Rejected) -> None:
+    """Add a rejected or repeated row, whose number is masked, to those that a batch lists, if there is room. It has the
+    name of its contact."""
+    if len(faults) < MAX_FAULTS:
         fault = {name: getattr(row, name) for name in ("line", "reason", "number", "detail", "contact")}
-        batch.faults.append({"file": Path(file).name, **fault})
+        faults.append({"file": Path(file).name, **fault})
 
 
 def begin_merge(batch: ImportBatch, table: TargetTable, counts: Counts) -> None:
@@ -54,7 +55,7 @@ def begin_merge(batch: ImportBatch, table: TargetTable, counts: Counts) -> None:
     killed = ImportBatch.objects.filter(kind=batch.kind, state=ImportBatch.State.RUNNING, last_id__isnull=False)
     killed.exclude(pk=batch.pk).update(**failed_values(INTERRUPTED))
     batch.last_id = table.model._default_manager.aggregate(last=Max("pk"))["last"] or 0
-    batch.can_undo = counts.changed + counts.removed <= MAX_CHANGES
+    batch.can_undo = any(CHANGE_STORES) and counts.changed + counts.removed <= MAX_CHANGES
     batch.counts = {**numbers_of(counts), "planned": True}  # those of an import that is interrupted
     _save(batch, "last_id", "can_undo", "counts", "file_name")
 
@@ -117,19 +118,14 @@ def failed_values(error: str) -> dict[str, Any]:
 
 
 def prune() -> int:
-    """Delete batches after core.retention.KEPT_DAYS, rejected rows after UNDO_DAYS, and what the undo of an import
-    needs that has expired (undo.expire). Returns how many batches and changes were deleted."""
+    """Delete batches after core.retention.KEPT_DAYS, and rejected rows after FAULT_DAYS. Returns how many batches were
+    deleted."""
     now = timezone.now()
     running = ImportBatch.objects.filter(state=ImportBatch.State.RUNNING, created_at__lt=now - _LONGEST)
     running.update(**failed_values(INTERRUPTED))
-    old = ImportBatch.objects.filter(created_at__lt=now - timedelta(days=UNDO_DAYS))
-    old.update(faults=[])
-    deleted = 0
-    for batch in old.filter(Exists(ImportChange.objects.filter(batch=OuterRef("pk"))), can_undo=False):
-        # SQLite cannot take thousands of keys of two columns.
-        deleted += retention.delete_in_batches(batch.changes.all(), retention.PRUNE_ROWS, key="row_id")
+    ImportBatch.objects.filter(created_at__lt=now - timedelta(days=FAULT_DAYS)).update(faults=[])
     expired = ImportBatch.objects.filter(created_at__lt=retention.oldest_kept())
-    return deleted + retention.delete_in_batches(expired, retention.PRUNE_ROWS)
+    return retention.delete_in_batches(expired, retention.PRUNE_ROWS)
 
 
 def holding(erased: Collection[str]) -> dict[int, dict[str, Any]]:
@@ -146,11 +142,9 @@ def holding(erased: Collection[str]) -> dict[int, dict[str, Any]]:
     return found
 
 
-def erase(erased: Collection[str]) -> dict[str, int]:
-    """Delete what the batches have about these numbers. Returns how many rows were deleted or changed."""
-    cleared = sum(ImportBatch.objects.filter(pk=pk).update(**values) for pk, values in holding(erased).items())
-    deleted = ImportChange.objects.filter(number__in=map(int, erased)).delete()[0]
-    return {"import_changes": deleted, "imports": cleared}
+def erase(erased: Collection[str]) -> int:
+    """Delete what the batches have about these numbers. Returns how many were changed."""
+    return sum(ImportBatch.objects.filter(pk=pk).update(**values) for pk, values in holding(erased).items())
 
 
 def _has(text: str, erased: Iterable[str]) -> bool:

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db.models import ManyToOneRel
 
 from core.db import fetch, fetch_one, scan
 from core.retention import PRUNE_ROWS, delete_in_batches
@@ -14,7 +15,7 @@ from phonebook.imports.formats import Format
 from phonebook.imports.pipeline import LINE_BITS, Import, ReplacedDay, is_loss
 from phonebook.imports.readers.base import WHOLE_COUNT, UnreadableFile
 from phonebook.imports.staging import NOT_DELETED, Tables, TargetTable
-from phonebook.models import MAX_COUNT, ComplaintDay, ComplaintSubject, ImportBatch, ImportChange
+from phonebook.models import MAX_COUNT, ComplaintDay, ComplaintSubject, ImportBatch
 
 #: A file with a different subject in every row must not fill the table.
 MAX_SUBJECTS = 1000
@@ -200,15 +201,16 @@ GROUP BY r.source, r.day, r.total, r.files ORDER BY r.source, r.day
 
 
 def drop_unused_subjects(*, wait: bool = True) -> int:
-    """Delete the subjects without complaints, some of which contain what people wrote, unless the undo of an import
-    needs them. Returns how many. `wait`: for an import that is writing (Tables.lock)."""
+    """Delete the subjects to which no row refers; some contain what people wrote. Returns how many. `wait`: for an
+    import that is writing (Tables.lock)."""
     with Tables.lock(COMPLAINTS, wait=wait), scan():
         used = {
             pk
-            for model in (ComplaintDay, ImportChange)
-            for pk in model._default_manager.exclude(subject=None).values_list("subject_id", flat=True).distinct()
+            for each in ComplaintSubject._meta.get_fields(include_hidden=True)
+            if isinstance(each, ManyToOneRel)
+            for pk in each.related_model._default_manager.values_list(each.field.attname, flat=True).distinct()
         }
-        return ComplaintSubject.objects.exclude(pk__in=used).delete()[0]
+        return ComplaintSubject.objects.exclude(pk__in=used - {None}).delete()[0]
 
 
 def prune_complaints() -> int:

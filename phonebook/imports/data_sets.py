@@ -6,12 +6,11 @@ from datetime import date, datetime
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Max
 from django.utils import timezone
 
 from phonebook.imports.batches import Recorded
 from phonebook.imports.pipeline import ReplacedDay
-from phonebook.models import MAX_COUNT, ComplaintDay, Dataset
+from phonebook.models import MAX_COUNT, Dataset
 
 #: The sources whose publishers add data every day or week.
 PUBLISHED = ("ftc", "fcc", "phoneblock")
@@ -49,10 +48,10 @@ def loaded_version(name: str) -> str:
 
 def record(name: str, version: str, *, rows: int) -> Recorded:
     """Record that this version of the data set was loaded now."""
-    before = _stored(name)
+    before = stored(name)
     values = {"version": version, "rows": rows, "loaded_at": timezone.now()}
     Dataset.objects.update_or_create(name=name, defaults=values)
-    return {name: [before, _stored(name)]}
+    return {name: [before, stored(name)]}
 
 
 def record_days(days: Iterable[ReplacedDay]) -> Recorded:
@@ -66,41 +65,10 @@ def record_days(days: Iterable[ReplacedDay]) -> Recorded:
     return recorded
 
 
-def _stored(name: str) -> dict[str, Any] | None:
+def stored(name: str) -> dict[str, Any] | None:
     """The row as JSON can have it."""
     row = Dataset.objects.filter(name=name).values("version", "rows", "loaded_at").first()
     return row and {**row, "loaded_at": row["loaded_at"].isoformat()}
-
-
-def undo(recorded: Recorded) -> None:
-    """Undo what an import recorded, after its rows were. Call it in the lock.
-
-    If another import has recorded a data set since, the version is set so that the next import loads what may be
-    missing now: an older one, or none.
-    """
-    for name, (before, after) in recorded.items():
-        source = name.rpartition(" ")[2]
-        now = _stored(name)
-        if now is None:
-            continue
-        if now == after:
-            values = before
-        elif name == list_name(source):
-            values = {**now, "version": min(now["version"], before["version"] if before else "0", key=int)}
-        elif name == days_name(source):
-            values = {**now, "version": ""}
-        else:  # a file
-            values = None
-        rows = ComplaintDay.objects.filter(source=source)
-        if name == list_name(source) and values is None and rows.exists():
-            values = {**now, "version": "0"}  # some were changed since; the source stays that of a list
-        if name == days_name(source) and values and not values["version"]:
-            newest = rows.aggregate(newest=Max("day"))["newest"]
-            values = {**values, "version": str(newest)} if newest else None
-        if values is None:
-            Dataset.objects.filter(name=name).delete()
-        else:
-            Dataset.objects.update_or_create(name=name, defaults=values)
 
 
 def loaded(now: datetime) -> list[ComplaintData]:

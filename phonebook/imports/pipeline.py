@@ -244,7 +244,7 @@ class Import(ABC):
 
     def _report(self, name: str, row: Rejected) -> None:
         if self.batch:
-            batches.add_fault(self.batch, name, row)
+            batches.add_fault(self.batch.faults, name, row)
         self._on_reject(name, row)
 
     def _locate(self, position: int) -> tuple[str, int]:

@@ -18,10 +18,12 @@ from typing import Any, Self
 
 from django.conf import settings
 from django.db import Error, IntegrityError, connection, models, transaction
+from django.utils.module_loading import import_string
 
 from core.db import VENDOR, fetch, fetch_one, run, yield_to_writers
 from core.progress_bar import progress_bar
-from phonebook.models import ImportBatch, ImportChange
+from phonebook.imports import CHANGE_STORES
+from phonebook.models import ImportBatch
 
 CHUNK_ROWS = 5000
 #: For the rows of `merged` that are to be written.
@@ -59,11 +61,6 @@ class TargetTable:
     @property
     def name(self) -> str:
         return self.model._meta.db_table
-
-    @property
-    def restored(self) -> tuple[str, ...]:
-        """The columns that the undo of an import restores: all but the primary key."""
-        return (*self.key, *self.values, *([self.stamp] if self.stamp else []), "import_batch")
 
     def same_key(self, one: str, other: str) -> str:
         """SQL: whether two rows have the same key."""
@@ -149,7 +146,7 @@ class StagingTables(ABC):
         """Merge `merged` into `table`, as it was compared. Call it in `lock`.
 
         The rows that it adds or changes get the `batch`; if that `can_undo`, those that it changes or removes are
-        stored first, as ImportChange.
+        stored first (CHANGE_STORES).
 
         On PostgreSQL others see all of a merge, or nothing. On SQLite, where searches write too, each part is a
         transaction, followed by a pause. All rows of one number are in one part, so that a search, which is for one
@@ -169,6 +166,7 @@ class StagingTables(ABC):
         assignments = ", ".join(f"{column} = {value}" for column, value in values.items() if column not in table.key)
         differs = f"m.deleted IS NULL AND {table.same_key('t', 'm')} AND ({self.differ(table, 't', 'm')})"
         is_stored = f"EXISTS (SELECT 1 FROM {table.name} t WHERE {table.same_key('t', 'm')})"
+        stores = [import_string(path) for path in CHANGE_STORES] if batch.can_undo else []
         with self.progress_bar(desc="merging", total=total, unit=" rows") as bar:
             for where, done in self.parts(table, total):
                 part = f"(SELECT * FROM merged WHERE {where}) m"
@@ -176,12 +174,12 @@ class StagingTables(ABC):
                     self._lock_writes(table)
                     if counts.removed:
                         removed = f"t.{table.model._meta.pk.column} IN (SELECT deleted FROM {part})"
-                        if batch.can_undo:
-                            self._store(table, batch, f"{table.name} t WHERE {removed}", is_removed=True)
+                        for store in stores:
+                            store(table, batch, f"{table.name} t WHERE {removed}", is_removed=True)
                         run(f"DELETE FROM {table.name} AS t WHERE {removed}")
                     if counts.changed:
-                        if batch.can_undo:
-                            self._store(table, batch, f"{part}, {table.name} t WHERE {differs}", is_removed=False)
+                        for store in stores:
+                            store(table, batch, f"{part}, {table.name} t WHERE {differs}", is_removed=False)
                         run(f"UPDATE {table.name} AS t SET {assignments} FROM {part} WHERE {differs}")
                     if counts.added:
                         # On an empty table PostgreSQL would scan, for each row, all rows that were inserted before it.
@@ -192,14 +190,6 @@ class StagingTables(ABC):
                 bar.update(done - bar.n)
                 yield_to_writers()
         self.optimize(table.name)
-
-    def _store(self, table: TargetTable, batch: ImportBatch, rows: str, *, is_removed: bool) -> None:
-        """Store rows of `table`, which is `t` in the SQL `rows`, as they are before the import."""
-        previous = ", ".join(f"t.{column}" for column in table.restored)
-        run(
-            f"INSERT INTO {ImportChange._meta.db_table} (batch_id, row_id, is_removed, "
-            f"{', '.join(table.restored)}) SELECT {batch.pk}, t.id, {is_removed}, {previous} FROM {rows}"
-        )
 
     def differ(self, table: TargetTable, one: str, other: str) -> str:
         """SQL: whether two rows with the same key have different values."""

@@ -38,7 +38,7 @@ def test_output_counts_deletions_without_number_or_name() -> None:
     said = forget("+49 30 2312-5042", OTHER)
     assert said == (
         "Erased 49********42 (DE), 1********42 (US). Deleted: contacts 2 (in address books 0), "
-        "complaint days 0 (subjects 0), rules 0, rows kept to undo imports 0, uploaded files 0. "
+        "complaint days 0 (subjects 0), rules 0. "
         "Cleared: imports 0, ledger entries 0, stored answers 0, requests in the request log 0, history entries 0."
         + "".join(f" {each.title}: 0." for each in NUMBERED)
         + "\n"
@@ -54,9 +54,7 @@ def test_json_output() -> None:
         "complaint_days": 0,
         "rules": 0,
         "subjects": 0,
-        "import_changes": 0,
         "imports": 0,
-        "uploads": 0,
         **of_addons("ERASED"),
         "overwritten": None,
         "ledger_entries": 0,
@@ -64,6 +62,7 @@ def test_json_output() -> None:
         "admin_entries": 0,
         "requests": 0,
         "blocked": 0,
+        **{each.name: 0 for each in NUMBERED},
     }
 
 

@@ -83,18 +83,14 @@ phonebook.contact list                 -       -       -        -        yes    
 phonebook.contact add                  -       -       -        -        yes       -        yes
 phonebook.contact change               -       -       -        -        yes       -        yes
 phonebook.contact delete               -       -       -        -        yes       -        yes
-phonebook.contact import_file          -       -       -        -        yes       -        yes
 phonebook.contact erase                -       -       -        -        yes       -        yes
 
 phonebook.complaintday list            -       -       -        -        yes       yes      yes
 phonebook.complaintday add             -       -       -        -        yes       -        yes
 phonebook.complaintday change          -       -       -        -        yes       -        yes
 phonebook.complaintday delete          -       -       -        -        yes       -        yes
-phonebook.complaintday import_file     -       -       -        -        yes       -        yes
 
 phonebook.importbatch list             -       -       -        -        yes       yes      yes
-phonebook.importbatch undo_import      -       -       -        -        yes       -        yes
-phonebook.importbatch upload           -       -       -        -        yes       -        yes
 
 auth.user list                         -       -       -        -        -         yes      yes
 auth.user add                          -       -       -        -        -         -        yes
@@ -170,7 +166,6 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
         "robocalls": 0,
     },
     ("phonebook.complaintday", "change"): {"total": 2},
-    ("phonebook.importbatch", "upload"): {"what": "contacts", "file_name": "people.csv", "size": 3},
     ("auth.user", "add"): {"username": "new", "password1": "A long enough one", "password2": "A long enough one"},
     ("auth.user", "change"): {"email": "new@example.org", "is_superuser": "on"},
     ("auth.user", "password_change"): {"password1": "Another long one", "password2": "Another long one"},
@@ -189,10 +184,8 @@ OF_THE_SITE = {
     *("password_change", "password_change_done", "second_factor", "second_factor_verify", "second_factor_set_up"),
     *("invitation", "status", "running_out"),
 }.union(of_addons("OF_THE_SITE"))
-#: They are about the user's own upload: tests/phonebook/admin/test_uploads.py.
-OF_AN_UPLOAD = {
-    *(f"phonebook_importbatch_upload_{name}" for name in ("part", "progress", "step")),
-}.union(of_addons("OF_AN_UPLOAD"))
+#: They are about the user's own upload.
+OF_AN_UPLOAD = set(of_addons("OF_AN_UPLOAD"))
 
 
 def logged_in(role: str, **user: Any) -> Client:

@@ -34,7 +34,7 @@ from tests.phonebook.rows import cache_version_of
 OTHER = "493023125043"
 COUNTED = (
     *("contacts", "address_book_contacts", "complaint_days", "rules", "ledger_entries", "stored_answers"),
-    *("admin_entries", "requests", "subjects", "import_changes", "imports", "uploads"),
+    *("admin_entries", "requests", "subjects", "imports"),
     *plugin.of_addons("ERASED"),
 )
 NOTHING = {**dict.fromkeys(COUNTED, 0), "overwritten": None}

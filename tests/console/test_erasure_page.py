@@ -16,7 +16,7 @@ from core import db, write_buffer
 from monitoring.models import RequestLogEntry
 from phonebook.imports import staging
 from phonebook.imports.contacts import CONTACTS
-from phonebook.models import ComplaintDay, Contact, ImportUpload, NumberRule
+from phonebook.models import ComplaintDay, Contact, NumberRule
 from phonebook.suppression import SuppressedNumbers
 from tests import plugin
 from tests.api import NUMBER, Integrator
@@ -48,19 +48,17 @@ def stored(page: Any) -> dict[str, int]:
 def test_preview_counts_and_changes_nothing(admin_client: Client, integrator: Integrator) -> None:
     integrator.search(NUMBER, Idempotency_Key="k")
     write_buffer.process_buffer.flush()
-    ImportUpload.objects.create(user_id=admin_client.session["_auth_user_id"], kind="contacts", file_name="x", size=1)
     page = admin_client.post(URL, {"number": SHOWN})
     assert stored(page) == {
         "Contacts": 1,
         "Complaints, by day and source": 1,
         "Rules for exactly this number": 1,
-        "Uploaded files that are not imported yet, of all users": 1,
         "Ledger entries": 1,
         "Answers stored for replay (Idempotency-Key)": 1,
         "Requests in the request log": 1,
     }
     counts = erasure.count([NUMBER])
-    assert Contact.objects.count() == NumberRule.objects.count() == ImportUpload.objects.count() == 1
+    assert Contact.objects.count() == NumberRule.objects.count() == 1
     assert not LogEntry.objects.exists()
     erased = erasure.erase([NUMBER])
     assert {name: erased[name] for name in counts} == counts

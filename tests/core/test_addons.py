@@ -92,14 +92,17 @@ def test_add_on_uses_every_hook(tmp_path: Path) -> None:
     assert json.loads(run("prune", "--json"))["plain_rows"] == 11
     assert ", plain rows after 9 days, " in " ".join(run("prune", "--help").split())
     said = run("forget", "+44 7700 900123")
-    assert "Plain numbers: 1." in said
+    assert "Plain numbers: 1. Plain files: 1." in said
     script = """
+from io import BytesIO
 from django.contrib.auth.models import Group, User
 from django.test import Client
 from console import pages
 from accounts import customers
 from console.admin.erasure import what
 from core.console_search import KINDS
+from phonebook.imports.contacts import ContactImport
+from phonebook.imports.files import open_text
 from tests.addons.plain.services import called
 import callerid_project.asgi
 viewer = User.objects.create_user("v", password="v", is_staff=True)
@@ -107,11 +110,6 @@ viewer.groups.add(Group.objects.get(name="viewer"))
 client = Client(headers={"host": "localhost"})
 client.force_login(viewer)
 print(client.get("/plain").text, client.get("/admin/plain/").text, viewer.has_perm("accounts.change_customer"))
-from phonebook.imports import upload_process, uploads
-uploads.run_waiting = lambda: None
-upload = uploads.begin(user=viewer, kind="plain", file_name="plain.csv", size=1, options={})
-uploads.append(upload, offset=0, content=b"x")
-upload_process.process(upload.pk)
 print(what()["plain_numbers"], called)
 customer = f"/admin/accounts/customer/{customers.create(name='Example Ltd').pk}"
 print(f'href="{customer}/greet/"' in client.get(f"{customer}/change/").text, end=" ")
@@ -129,16 +127,22 @@ auditor.groups.add(Group.objects.get(name="auditor"))
 for user in (viewer, auditor):
     client.force_login(user)
     print("Block of v, 20" in client.get("/admin/").text)
+called.clear()
+for name in (b"Ann", b"Bob"):
+    file = open_text("people.csv", content=BytesIO(b"number,name\\n447700900123," + name))
+    ContactImport(on_reject=print).run([file])
+print(called)
 """
     assert run("shell", "--no-imports", "-c", script).splitlines() == [
         "plain plain True",
-        "('Plain numbers', 'deleted') ['start', 'plain.csv']",
+        "('Plain numbers', 'deleted') ['start']",
         "True True",
         "[True, True, True, False]",
         "404 ['Plain kind', 'Request log']",
         "['Plain page'] Do it",
         "True",
         "False",
+        "['Ann False']",
     ]
 
 

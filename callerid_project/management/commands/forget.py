@@ -13,8 +13,8 @@ MAX_NAMED = 5
 
 class Command(JSONCommand):
     help = (
-        "Erase phone numbers: delete their contacts, also those from address books, complaints, rules and what is kept "
-        "to undo imports, invalidate vendors' cached answers, and remove the numbers from the ledger, from answers "
+        "Erase phone numbers: delete their contacts, also those from address books, complaints, rules and what add-ons "
+        "keep, invalidate vendors' cached answers, and remove the numbers from the ledger, from answers "
         "stored for replay and from the console's history; who did what, and what was paid, stays. Numbers have their "
         "country code, in any spelling. Nothing is erased unless all of them are valid. Safe while serving, and can be "
         "repeated. It does not reach: backups; logs (numbers are masked there); what vendors know; answers already "
@@ -55,7 +55,7 @@ class Command(JSONCommand):
             message = (
                 "Erased {0}. Deleted: contacts {contacts} (in address books {address_book_contacts}), "
                 "complaint days {complaint_days} (subjects {subjects}), "
-                "rules {rules}, rows kept to undo imports {import_changes}, uploaded files {uploads}. "
+                "rules {rules}. "
                 "Cleared: imports {imports}, ledger entries {ledger_entries}, stored answers {stored_answers}, "
                 "requests in the request log {requests}, history entries {admin_entries}."
             ).format(shown, **result)

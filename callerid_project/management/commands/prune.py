@@ -12,7 +12,7 @@ from core.commands import JSONCommand
 from core.retention import EXPIRING, KEPT_DAYS
 from monitoring import incidents, mutes, notices, request_log, source_statistics, task_runs
 from phonebook import cache_versions
-from phonebook.imports import batches, undo, uploads
+from phonebook.imports import batches
 from phonebook.imports.complaints import drop_unused_subjects, prune_complaints
 
 _OF_ADDONS = "".join(f"{each.sentence}, " for each in EXPIRING)
@@ -22,10 +22,8 @@ class Command(JSONCommand):
     help = (
         f"Delete requests from the request log after {settings.REQUEST_LOG_DAYS} days (REQUEST_LOG_DAYS), idempotency "
         f"records after 24 hours, statistics, settled notices, alerts and settled charges after {KEPT_DAYS} days, "
-        f"complaints after {settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, what "
-        f"is kept to undo imports after {batches.UNDO_DAYS} days, imports after {KEPT_DAYS} days, uploaded files that "
-        f"nobody has imported after {uploads.KEPT.days} day, {_OF_ADDONS}"
-        f"cache versions after "
+        f"complaints after {settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, "
+        f"imports after {KEPT_DAYS} days, {_OF_ADDONS}cache versions after "
         f"{cache_versions.KEPT.days} days, and expired sessions and mutes. First "
         "refund searches that were answered with 500 and yet charged (docs/ledger.md). Safe while serving; run it "
         "daily from cron."
@@ -33,7 +31,7 @@ class Command(JSONCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         unknown_charges.ChargeSettler().flush()
-        undo.expire()
+        of_addons = {each.name: import_string(each.prune)() for each in EXPIRING}
         deleted = {
             "requests": request_log.prune(),
             "idempotency_records": idempotency.prune(),
@@ -43,11 +41,11 @@ class Command(JSONCommand):
             "alert_mutes": mutes.prune(),
             "unknown_charges": unknown_charges.prune(),
             "complaint_days": prune_complaints(),
-            "import_rows": uploads.prune() + batches.prune(),
+            "imports": batches.prune(),
             "subjects": drop_unused_subjects(),
             "cache_versions": cache_versions.prune(),
             "sessions": Session.objects.filter(expire_date__lt=timezone.now()).delete()[0],
-            **{each.name: import_string(each.prune)() for each in EXPIRING},
+            **of_addons,
         }
         if not settings.LOW_BALANCE_NOTICES:  # switched on again, they begin anew
             task_runs.forget(task_runs.LOW_BALANCE)

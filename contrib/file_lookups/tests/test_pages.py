@@ -28,9 +28,9 @@ from contrib.file_lookups import process as lookup_process
 from contrib.file_lookups import services
 from contrib.file_lookups.models import FileLookup, FileLookupRow
 from contrib.file_lookups.number_file import COLUMNS, result_of
-from core import api_client, background_process, csv_cells, http
-from phonebook.imports import uploads
-from phonebook.models import ImportUpload
+from contrib.uploads import background_process, uploads
+from contrib.uploads.models import ImportUpload
+from core import api_client, csv_cells, http
 from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db

@@ -20,7 +20,7 @@ KNOWS = {"SOURCE_A": "tests.connectors.Knows", "SOURCE_B": "tests.connectors.Kno
 NUMBERS = [f"12125550{n}" for n in range(100, 200)]
 _UPLOAD = """
 from django.contrib.auth.models import User
-from phonebook.imports import uploads
+from contrib.uploads import uploads
 uploads.run_waiting = lambda: None
 user, _ = User.objects.get_or_create(username="olga", defaults={{"is_superuser": True}})
 content = {content!r}
@@ -31,10 +31,10 @@ print(upload.pk)
 """
 _DO = """
 from accounts.models import ApiToken
-from core import background_process
+from contrib.uploads import background_process
 from contrib.file_lookups import services
 from contrib.file_lookups.models import FileLookup
-from phonebook.models import ImportUpload
+from contrib.uploads.models import ImportUpload
 background_process.start = lambda *arguments: print(*arguments)
 lookup = FileLookup.objects.last()
 {step}

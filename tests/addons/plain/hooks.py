@@ -3,14 +3,13 @@
 from callerid_project import hooks
 from console import blocks, pages
 from core import console_search, retention
-from phonebook.imports import CHECKS
+from phonebook.imports import CHANGE_STORES
 
 PACKAGE = "tests.addons.plain"
 
 hooks.URLS.add(f"{PACKAGE}.urls")
 hooks.ON_START.add(f"{PACKAGE}.services.start")
 hooks.ON_STOP.add(f"{PACKAGE}.services.stop")
-CHECKS["plain"] = f"{PACKAGE}.services.receive"
 pages.SIDEBAR.add(
     pages.Place("Numbers", pages.Page("Plain page", "star", "plain", "accounts.view_customer", "viewer"), "Rules")
 )
@@ -25,5 +24,15 @@ retention.EXPIRING.add(retention.Expiring("plain_rows", f"{PACKAGE}.services.pru
 retention.NUMBERED.add(
     retention.Numbered(
         "plain_numbers", "Plain numbers", "deleted", f"{PACKAGE}.services.count", f"{PACKAGE}.services.count"
-    )
+    ),
+    retention.Numbered(
+        "plain_files",
+        "Plain files",
+        "deleted",
+        f"{PACKAGE}.services.count",
+        f"{PACKAGE}.services.erase_files",
+        at_once=True,
+        is_of_any=True,
+    ),
 )
+CHANGE_STORES.add(f"{PACKAGE}.services.store")

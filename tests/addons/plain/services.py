@@ -1,11 +1,11 @@
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
 from console.blocks import Figures
 from core.console_search import Result, Search
+from core.db import fetch
 
 called: list[str] = []
 
@@ -16,13 +16,6 @@ def start() -> None:
 
 def stop() -> None:
     called.append("stop")
-
-
-@contextmanager
-def receive(upload: Any, opening: dict[str, Any]) -> Iterator[None]:
-    called.append(upload.file_name)
-    yield
-    upload.delete()
 
 
 def page(request: HttpRequest) -> HttpResponse:
@@ -44,3 +37,19 @@ def prune() -> int:
 
 def count(numbers: Sequence[str]) -> int:
     return len(numbers)
+
+
+def erase_files(numbers: Sequence[str]) -> int:
+    """1 if no import can write meanwhile."""
+    from phonebook.imports.contacts import CONTACTS
+    from phonebook.imports.staging import LockNotAvailable, Tables
+
+    try:
+        with Tables.lock(CONTACTS, wait=False):
+            return 0
+    except LockNotAvailable:
+        return 1
+
+
+def store(table: Any, batch: Any, rows: str, *, is_removed: bool) -> None:
+    called.extend(f"{name} {is_removed}" for (name,) in fetch(f"SELECT t.name FROM {rows}"))

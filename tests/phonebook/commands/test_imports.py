@@ -12,7 +12,7 @@ from django.contrib.admin.models import LogEntry
 from django.db import OperationalError
 
 from phonebook import suppression
-from phonebook.admin.uploads import fault_texts
+from phonebook.admin.imports import fault_texts
 from phonebook.imports.readers import base
 from phonebook.imports.staging import Tables, TargetTable
 from phonebook.models import ComplaintDay, ComplaintSubject, Contact, ImportBatch

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.phonebook.imports.undoing import Write
+from tests.phonebook.imports.loading import Write
 
 
 @pytest.fixture

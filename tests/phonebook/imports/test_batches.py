@@ -1,7 +1,5 @@
 """What is recorded about imports, and for how long."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 
@@ -9,12 +7,11 @@ import pytest
 from django.core.management import call_command
 
 from core.history import command_actor
-from phonebook.imports import batches, undo
-from phonebook.imports.staging import Tables, TargetTable
-from phonebook.imports.undo import CannotUndo
-from phonebook.models import ComplaintSubject, ImportBatch, ImportChange
+from core.hooks import Hook
+from phonebook.imports import batches
+from phonebook.models import ImportBatch
 from tests.phonebook.commands.imports import Ran
-from tests.phonebook.imports.undoing import FIRST, Write, complaints, contacts
+from tests.phonebook.imports.loading import FIRST, Write, contacts, names
 
 State = ImportBatch.State
 
@@ -39,80 +36,26 @@ def test_imports_are_recorded_and_dry_runs_are_not(write: Write, monkeypatch: py
     failed = ImportBatch.objects.latest("pk")
     assert (failed.state, failed.can_undo, len(failed.faults)) == (State.FAILED, False, 1)
     assert failed.error.endswith("no valid row.")
-    assert undo.problem(failed).reason == "Nothing to undo."
 
 
 @pytest.mark.django_db
-def test_large_changes_are_not_stored(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "MAX_CHANGES", 1)
-    monkeypatch.setattr(undo, "MAX_CHANGES", 1)
-    one = contacts(write, {0: "Ann", 1: "Ann"})
-    two = contacts(write, {0: "Bob", 1: "Bob"})
-    assert not ImportChange.objects.exists()
-    with pytest.raises(CannotUndo, match="It changed or removed more than 1 rows"):
-        undo.preview(batch_id=two)
-    with pytest.raises(CannotUndo, match=f"Import {two} came later, and cannot be undone."):
-        undo.undo(batch_id=one, by="ann")
-
-
-@pytest.mark.django_db
-def test_prune_deletes_what_an_undo_needs_and_later_the_rest(write: Write) -> None:
-    contacts(write, {0: "Ann"})
-    two = contacts(write, {0: "Bob"})
-    batch = ImportBatch.objects.filter(pk=two)
-    many = (ImportChange(batch_id=two, row_id=1_000 + n, number=FIRST + n) for n in range(1_200))
-    ImportChange.objects.bulk_create(many)
-    call_command("prune", stdout=StringIO())
-    assert ImportChange.objects.exists()
+def test_prune_deletes_rejected_rows_and_later_the_batch(write: Write) -> None:
+    batch = ImportBatch.objects.filter(pk=contacts(write, {0: "Ann"}))
     now = datetime.now(UTC)
-    batch.update(created_at=now - timedelta(days=batches.UNDO_DAYS + 1), faults=[{"line": 1}])
+    batch.update(created_at=now - timedelta(days=batches.FAULT_DAYS - 1), faults=[{"line": 1}])
     call_command("prune", stdout=StringIO())
-    assert not ImportChange.objects.exists()
-    assert (batch.get().can_undo, batch.get().faults) == (False, [])
-    assert undo.problem(batch.get()).reason == "Imports can be undone for 30 days."
+    assert batch.get().faults == [{"line": 1}]
+    batch.update(created_at=now - timedelta(days=batches.FAULT_DAYS + 1))
+    call_command("prune", stdout=StringIO())
+    assert batch.get().faults == []
     batch.update(created_at=now - timedelta(days=401))
     call_command("prune", stdout=StringIO())
     assert not batch.exists()
 
 
 @pytest.mark.django_db
-def test_prune_ends_an_undo_that_was_not_continued(write: Write) -> None:
+def test_import_cannot_be_undone_if_nothing_stores_changes(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "CHANGE_STORES", Hook[str]())
     contacts(write, {0: "Ann"})
-    two = contacts(write, {0: "Bob"})
-    batch = ImportBatch.objects.filter(pk=two)
-    batch.update(state=State.UNDOING, undo={"restored": 0, "put_back": 0, "deleted": 0, "left": 0})
-    call_command("prune", stdout=StringIO())
-    assert batch.get().state == State.UNDOING
-    batch.update(created_at=datetime.now(UTC) - timedelta(days=batches.UNDO_DAYS + 1))
-    call_command("prune", stdout=StringIO())
-    assert (batch.get().state, batch.get().can_undo) == (State.FAILED, False)
-    assert batch.get().error.startswith("Only some of its rows were undone")
-    assert not ImportChange.objects.exists()
-    with pytest.raises(CannotUndo, match="Imports can be undone for 30 days"):
-        undo.undo(batch_id=two, by="ann")
-
-
-@pytest.mark.django_db
-def test_prune_ends_no_undo_that_is_running(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits for the lock, and then finds the import undone."""
-    contacts(write, {0: "Ann"})
-    two = contacts(write, {0: "Bob"})
-    batch = ImportBatch.objects.filter(pk=two)
-    batch.update(state=State.UNDOING, created_at=datetime.now(UTC) - timedelta(days=batches.UNDO_DAYS + 1))
-
-    @contextmanager
-    def finish_undo(table: TargetTable) -> Iterator[None]:
-        batch.update(state=State.UNDONE, can_undo=False)
-        yield
-
-    monkeypatch.setattr(Tables, "lock", staticmethod(finish_undo))
-    undo.expire()
-    assert (batch.get().state, batch.get().error) == (State.UNDONE, "")
-
-
-@pytest.mark.django_db
-def test_prune_deletes_the_subjects_of_an_undone_import(write: Write) -> None:
-    undo.undo(batch_id=complaints(write, {(0, 0): 1}), by="ann")
-    assert ComplaintSubject.objects.exists()
-    call_command("prune", stdout=StringIO())
-    assert not ComplaintSubject.objects.exists()
+    batch = ImportBatch.objects.get(pk=contacts(write, {0: "Bob"}))
+    assert (batch.can_undo, batch.counts["changed"], names()) == (False, 1, {0: "Bob"})

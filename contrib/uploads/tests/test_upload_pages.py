@@ -6,9 +6,10 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
+from contrib.uploads import uploads
+from contrib.uploads.models import ImportUpload
 from core.cells import page_url
-from phonebook.imports import uploads
-from phonebook.models import ImportBatch, ImportUpload
+from phonebook.models import ImportBatch
 from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db

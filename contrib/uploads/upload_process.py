@@ -15,17 +15,19 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 from tqdm import tqdm
 
+from contrib.uploads import CHECKS
+from contrib.uploads.models import ImportUpload
 from core import history
 from core.db import fetch
 from core.time_limit import time_limit
-from phonebook.imports import CHECKS, batches
+from phonebook.imports import batches
 from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import TextFile, open_text
 from phonebook.imports.pipeline import Import, counts_text
 from phonebook.imports.readers.base import UnreadableFile
 from phonebook.imports.staging import StagingTables, TargetTable
-from phonebook.models import MAX_COUNT, ImportBatch, ImportUpload
+from phonebook.models import MAX_COUNT, ImportBatch
 
 #: Of a file that is compressed.
 MAX_UNPACKED_BYTES = 200 * 2**20
@@ -61,7 +63,7 @@ def _check(upload: ImportUpload) -> None:
             if check := CHECKS.get(upload.kind):
                 taken_over.enter_context(import_string(check)(upload, _opening(upload, heartbeat)))
             else:
-                on_reject = partial(batches.add_fault, upload)
+                on_reject = partial(batches.add_fault, upload.faults)
                 importer = _importer(upload, heartbeat, dry_run=True, on_reject=on_reject, on_compared=on_compared)
                 counts = batches.numbers_of(importer.run(_files(upload, heartbeat)))
     except BaseException as error:

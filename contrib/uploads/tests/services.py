@@ -4,8 +4,9 @@ from tests.service import Service
 
 _STEP = """
 from django.contrib.auth.models import User
-from phonebook.imports import uploads
-from phonebook.models import ImportBatch, ImportUpload
+from contrib.uploads import uploads
+from phonebook.models import ImportBatch
+from contrib.uploads.models import ImportUpload
 uploads.run_waiting = lambda: None
 {step}
 """

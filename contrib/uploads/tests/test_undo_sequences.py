@@ -8,9 +8,11 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from phonebook.imports.undo import CannotUndo
-from phonebook.models import ComplaintDay, Contact, Dataset, ImportBatch, ImportChange
-from tests.phonebook.imports.undoing import FIRST, Write, block_list, complaints, contacts, edit, names, stored, undone
+from contrib.uploads.models import ImportChange
+from contrib.uploads.tests.undoing import undone
+from contrib.uploads.undo import CannotUndo
+from phonebook.models import ComplaintDay, Contact, Dataset, ImportBatch
+from tests.phonebook.imports.loading import FIRST, Write, block_list, complaints, contacts, edit, names, stored
 
 
 @contextmanager

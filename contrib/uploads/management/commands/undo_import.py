@@ -3,9 +3,9 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from contrib.uploads import undo
 from core import history
 from core.amounts import whole_number
-from phonebook.imports import undo
 from phonebook.management.import_command import BackgroundCommand
 from phonebook.models import ImportBatch
 

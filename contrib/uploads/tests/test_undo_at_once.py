@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from console import erasure
-from phonebook.imports import staging, undo
+from contrib.uploads import undo
+from contrib.uploads.tests.undoing import in_thread
+from contrib.uploads.undo import CannotUndo, UndoResult
+from phonebook.imports import staging
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import TextFile, open_text
-from phonebook.imports.staging import Tables
-from phonebook.imports.undo import CannotUndo, UndoResult
 from phonebook.models import Contact, ImportBatch
-from tests.phonebook.imports.undoing import FIRST, Write, contacts, edit, in_thread, names
+from tests.phonebook.imports.loading import FIRST, Write, contacts, edit, names
 
 
 @pytest.mark.django_db(transaction=True)
@@ -78,7 +79,7 @@ def test_number_erased_during_an_undo_is_not_restored(write: Write, monkeypatch:
 @pytest.mark.django_db(transaction=True)
 def test_edit_between_storing_and_changing_a_row_is_later(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     contacts(write, {0: "Ann"})
-    store = Tables._store
+    store = undo.store
     with ThreadPoolExecutor(1) as pool:
         edited: list[Future[Any]] = []
 
@@ -87,7 +88,7 @@ def test_edit_between_storing_and_changing_a_row_is_later(write: Write, monkeypa
             edited.append(pool.submit(in_thread, lambda: edit(0, "Eve")))
             wait(edited, timeout=0.5)  # as long as it may take; it should wait for the import
 
-        monkeypatch.setattr(Tables, "_store", store_and_edit)
+        monkeypatch.setattr(undo, "store", store_and_edit)
         two = contacts(write, {0: "Bob"})
         edited[0].result()
     assert names() == {0: "Eve"}

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from console import erasure
-from phonebook.imports import batches, staging, undo
+from contrib.uploads import undo
+from contrib.uploads.undo import CannotUndo, UndoResult
+from phonebook.imports import batches, staging
 from phonebook.imports.refresh import refresh
-from phonebook.imports.undo import CannotUndo, UndoResult
 from phonebook.models import ComplaintDay, Contact, Dataset, ImportBatch
 from tests import plugin
 from tests.phonebook.commands.imports import Ran
-from tests.phonebook.imports.undoing import FIRST, TODAY, Write, block_list, contacts, edit, names, stored
+from tests.phonebook.imports.loading import FIRST, TODAY, Write, block_list, contacts, edit, names, stored
 from tests.phonebook.refreshing import Publishers
 from tests.phonebook.refreshing import stored as rows_by_day
 

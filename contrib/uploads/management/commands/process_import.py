@@ -3,8 +3,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from contrib.uploads.upload_process import process
 from core.amounts import whole_number
-from phonebook.imports.upload_process import process
 from phonebook.management.import_command import BackgroundCommand
 
 #: A file that needs more fails, rather than its host: a small one may unpack to 200 MB.

@@ -1,18 +1,14 @@
-"""Imports of a few rows, and what is stored after them and after their undo."""
+"""Imports of a few rows, and what is stored after them."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db import connections
-
-from phonebook.imports import undo
 from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import open_text
 from phonebook.imports.pipeline import Import
-from phonebook.imports.undo import UndoResult
-from phonebook.models import ComplaintDay, Contact, ImportBatch
+from phonebook.models import ComplaintDay, Contact
 
 FIRST = 12_125_550_100
 TODAY = datetime.now(UTC).date()
@@ -62,19 +58,3 @@ def names() -> dict[int, str]:
 def edit(n: int, name: str) -> None:
     """As the console does it."""
     Contact.objects.update_or_create(number=FIRST + n, defaults={"name": name, "book": None, "import_batch": None})
-
-
-def undone(batch_id: int) -> UndoResult:
-    """Undo the import, if it met any row."""
-    if undo.problem(ImportBatch.objects.get(pk=batch_id)).reason == "It changed nothing.":
-        return UndoResult()
-    expected = undo.preview(batch_id=batch_id)
-    assert undo.undo(batch_id=batch_id, by="ann") == expected
-    return expected
-
-
-def in_thread(function: Callable[[], Any]) -> Any:
-    try:
-        return function()
-    finally:
-        connections.close_all()

@@ -1,6 +1,6 @@
 """Files that are uploaded in the console: received in parts, checked by a process of their own
-(phonebook.imports.upload_process), and imported by such a process once their user confirms it. Other apps receive files
-of other kinds by the same steps: their check takes the file over (phonebook.imports.CHECKS).
+(contrib.uploads.upload_process), and imported by such a process once their user confirms it. Other add-ons receive
+files of other kinds by the same steps: their check takes the file over (CHECKS).
 
 Every step is one guarded UPDATE of the upload's state: of two requests at once, one takes it. The file is stored in the
 database, so that any host can receive a part of it and run its process, and is deleted when the import ends.
@@ -8,6 +8,7 @@ database, so that any host can receive a part of it and run its process, and is 
 
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -18,9 +19,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet, Sum
 from django.utils import timezone
 
-from core import background_process
-from phonebook.imports import CHECKS, batches
-from phonebook.models import ImportBatch, ImportPart, ImportUpload
+from contrib.uploads import CHECKS, background_process
+from contrib.uploads.models import ImportPart, ImportUpload
+from phonebook.imports import batches
+from phonebook.models import ImportBatch
 
 MAX_BYTES = 20 * 2**20
 #: Of the files of all users.
@@ -106,6 +108,15 @@ def discard(upload: ImportUpload) -> bool:
 def discard_all() -> int:
     """Delete all files, in the locks of their tables: an import that has not written yet stops. Returns how many."""
     return _delete(Q())
+
+
+def count_all(numbers: Sequence[str]) -> int:
+    """Each of the files may have these numbers."""
+    return ImportUpload.objects.count()
+
+
+def erase_all(numbers: Sequence[str]) -> int:
+    return discard_all()
 
 
 def prune() -> int:

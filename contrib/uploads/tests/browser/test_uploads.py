@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from phonebook.imports.uploads import PART_BYTES
+from contrib.uploads.uploads import PART_BYTES
 from tests.browser.conformance import assert_conforms
 from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect, screenshots
 from tests.browser.watch import Watch
@@ -22,6 +22,8 @@ pytestmark = pytest.mark.once
 
 FORM = "/admin/phonebook/importbatch/upload/"
 CONTACTS = "/admin/phonebook/contact/"
+#: Statements for `manage.py shell`.
+UPLOADS = "from contrib.uploads.models import ImportUpload; ImportUpload.objects"
 FIRST = 12_125_550_100
 #: The service with its process, on a busy machine.
 WAIT_MS = 60_000
@@ -127,9 +129,7 @@ def test_killed_import_has_failed_and_can_be_repeated(admin_page: Page, service:
         assert_not_cut(page)
         assert_accessible(page)
         os.kill(process_of(service), signal.SIGKILL)
-        silent = (
-            "from phonebook.models import ImportUpload; ImportUpload.objects.update(seen_at='2026-01-01T00:00:00Z')"
-        )
+        silent = f"{UPLOADS}.update(seen_at='2026-01-01T00:00:00Z')"
         service.manage("shell", "-c", silent)
         expect(page.get_by_text("The import was interrupted. No contacts were changed.")).to_be_visible(timeout=WAIT_MS)
         screenshots(page, "upload-interrupted")
@@ -159,4 +159,4 @@ def test_upload_after_a_logout_says_so(admin_page: Page, service: Service, watch
     expect(page.get_by_role("alert")).to_contain_text("You were logged out", timeout=WAIT_MS)
     page.get_by_role("alert").get_by_role("link", name="Log in").click()
     expect(page.get_by_label("Password")).to_be_visible()
-    service.manage("shell", "-c", "from phonebook.models import ImportUpload; ImportUpload.objects.all().delete()")
+    service.manage("shell", "-c", f"{UPLOADS}.all().delete()")

@@ -7,25 +7,29 @@ were left; an interrupted undo continues with those that remain.
 
 # ruff: noqa: S608 (statements are built from names in the code; values are bound)
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import connection, transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from core import history
+from contrib.uploads.models import ImportChange
+from core import history, retention
 from core.db import fetch, fetch_one, run, yield_to_writers
-from phonebook.imports import data_sets
-from phonebook.imports.batches import MAX_CHANGES, UNDO_DAYS, met_rows
+from phonebook.imports import batches, data_sets
+from phonebook.imports.batches import MAX_CHANGES, met_rows
 from phonebook.imports.complaints import COMPLAINTS
 from phonebook.imports.contacts import CONTACTS
 from phonebook.imports.staging import StagingTables, Tables, TargetTable
-from phonebook.models import ImportBatch, ImportChange
+from phonebook.models import ComplaintDay, Dataset, ImportBatch
 
 TABLES: dict[str, TargetTable] = {ImportBatch.Kind.CONTACTS: CONTACTS, ImportBatch.Kind.COMPLAINTS: COMPLAINTS}
+#: How long an import can be undone.
+UNDO_DAYS = 30
 #: Rows that were left, on the page of an import.
 MAX_LISTED = 20
 _CHANGES = ImportChange._meta.db_table
@@ -127,11 +131,49 @@ def undo(*, batch_id: int, by: str, wait: bool = True) -> UndoResult:
             yield_to_writers()
         tables.optimize(table.name)
         done.left += batch.changes.count()
-        data_sets.undo(batch.data_sets)
+        _undo_data_sets(batch.data_sets)
         batch.state, batch.undone_at, batch.can_undo = ImportBatch.State.UNDONE, timezone.now(), False
         batch.undo = asdict(done)
         batch.save()
     return done
+
+
+def store(table: TargetTable, batch: ImportBatch, rows: str, *, is_removed: bool) -> None:
+    """Store rows that an import is about to change or remove (phonebook.imports.CHANGE_STORES)."""
+    previous = ", ".join(f"t.{column}" for column in restored(table))
+    run(
+        f"INSERT INTO {_CHANGES} (batch_id, row_id, is_removed, {', '.join(restored(table))}) "
+        f"SELECT {batch.pk}, t.id, {is_removed}, {previous} FROM {rows}"
+    )
+
+
+def restored(table: TargetTable) -> tuple[str, ...]:
+    """The columns that an undo restores: all but the primary key."""
+    return (*table.key, *table.values, *([table.stamp] if table.stamp else []), "import_batch")
+
+
+def prune() -> int:
+    """Delete what the undo of imports needs that has expired. Returns how many changes were deleted."""
+    expire()
+    old = ImportBatch.objects.filter(created_at__lt=timezone.now() - timedelta(days=UNDO_DAYS), can_undo=False)
+    deleted = 0
+    for batch in old.filter(Exists(ImportChange.objects.filter(batch=OuterRef("pk")))):
+        # SQLite cannot take thousands of keys of two columns.
+        deleted += retention.delete_in_batches(batch.changes.all(), retention.PRUNE_ROWS, key="row_id")
+    return deleted
+
+
+def _about(numbers: Sequence[str]) -> QuerySet[ImportChange]:
+    return ImportChange.objects.filter(number__in=map(int, numbers))
+
+
+def count_changes(numbers: Sequence[str]) -> int:
+    return _about(numbers).count()
+
+
+def erase(numbers: Sequence[str]) -> int:
+    """Delete what is kept about these numbers. Call it in the locks of the tables. Returns how many rows."""
+    return _about(numbers).delete()[0]
 
 
 def expire() -> None:
@@ -197,6 +239,37 @@ def record(batch: ImportBatch, result: UndoResult, *, user: AbstractBaseUser | N
     history.record(action=history.Action.CHANGE, target=batch, message=f"Undone: rows {result}.", user=user)
 
 
+def _undo_data_sets(recorded: batches.Recorded) -> None:
+    """Undo what an import recorded, after its rows were. Call it in the lock.
+
+    If another import has recorded a data set since, the version is set so that the next import loads what may be
+    missing now: an older one, or none.
+    """
+    for name, (before, after) in recorded.items():
+        source = name.rpartition(" ")[2]
+        now = data_sets.stored(name)
+        if now is None:
+            continue
+        if now == after:
+            values = before
+        elif name == data_sets.list_name(source):
+            values = {**now, "version": min(now["version"], before["version"] if before else "0", key=int)}
+        elif name == data_sets.days_name(source):
+            values = {**now, "version": ""}
+        else:  # a file
+            values = None
+        rows = ComplaintDay.objects.filter(source=source)
+        if name == data_sets.list_name(source) and values is None and rows.exists():
+            values = {**now, "version": "0"}  # some were changed since; the source stays that of a list
+        if name == data_sets.days_name(source) and values and not values["version"]:
+            newest = rows.aggregate(newest=Max("day"))["newest"]
+            values = {**values, "version": str(newest)} if newest else None
+        if values is None:
+            Dataset.objects.filter(name=name).delete()
+        else:
+            Dataset.objects.update_or_create(name=name, defaults=values)
+
+
 def _undoable(batch_id: int) -> ImportBatch:
     """Raises CannotUndo and ImportBatch.DoesNotExist."""
     batch = ImportBatch.objects.get(pk=batch_id)
@@ -208,14 +281,14 @@ def _undoable(batch_id: int) -> ImportBatch:
 def _compare(tables: StagingTables, table: TargetTable, batch: ImportBatch) -> UndoResult:
     """Derive `merged`: the rows to restore or to put back, with their `change`, and the primary keys of those to
     delete. Returns what they do."""
-    columns = ", ".join(table.restored)
+    columns = ", ".join(restored(table))
     tables.derive(
         "changes",
         f"SELECT row_id AS change, is_removed, {columns} FROM {_CHANGES} WHERE batch_id = %s",
         [batch.pk],
         index=", ".join(table.key),
     )
-    nulls = ", ".join("NULL" for _ in table.restored[1:])
+    nulls = ", ".join("NULL" for _ in restored(table)[1:])
     added = f"""
         SELECT NULL, NULL, t.number, {nulls}, t.id FROM {table.name} t
         LEFT JOIN changes c ON {table.same_key("c", "t")}
@@ -227,14 +300,14 @@ def _compare(tables: StagingTables, table: TargetTable, batch: ImportBatch) -> U
         "ORDER BY number",
         [batch.last_id, batch.pk],
     )
-    [restored, put_back, deleted, left] = fetch_one(
+    [back, put_back, deleted, left] = fetch_one(
         f"SELECT count(CASE WHEN NOT m.is_removed AND t.import_batch = %s THEN 1 END), "
         "count(CASE WHEN m.is_removed AND t.id IS NULL THEN 1 END), count(m.deleted), "
         f"count(CASE WHEN {_is_left(tables, table)} THEN 1 END) "
         f"FROM merged m LEFT JOIN {table.name} t ON m.deleted IS NULL AND {table.same_key('t', 'm')}",
         [batch.pk, batch.pk],
     )
-    result = UndoResult(restored, put_back, deleted, left)
+    result = UndoResult(back, put_back, deleted, left)
     result.left += batch.undo["left"] if batch.undo else _lost(batch, result)
     return result
 
@@ -248,8 +321,8 @@ def _write(tables: StagingTables, table: TargetTable, batch: ImportBatch, where:
     """Write one part of `merged`, unless rows were changed since it was derived. Adds to `done`."""
     part = f"(SELECT * FROM merged WHERE {where}) m"
     same_key = table.same_key(table.name, "m")
-    columns = ", ".join(table.restored)
-    assignments = ", ".join(f"{column} = m.{column}" for column in table.restored if column not in table.key)
+    columns = ", ".join(restored(table))
+    assignments = ", ".join(f"{column} = m.{column}" for column in restored(table) if column not in table.key)
     own = f"{table.name}.import_batch = {batch.pk}"
     with connection.cursor() as cursor:
         cursor.execute(
@@ -263,5 +336,5 @@ def _write(tables: StagingTables, table: TargetTable, batch: ImportBatch, where:
         cursor.execute(f"DELETE FROM {table.name} WHERE id IN (SELECT deleted FROM {part}) AND {own}")
         done.deleted += cursor.rowcount
     is_as_before = f"{same_key} AND NOT ({tables.differ(table, table.name, 'm')})"
-    restored = f"SELECT change FROM {part} JOIN {table.name} ON {is_as_before}"
-    run(f"DELETE FROM {_CHANGES} WHERE batch_id = {batch.pk} AND row_id IN ({restored})")
+    as_before = f"SELECT change FROM {part} JOIN {table.name} ON {is_as_before}"
+    run(f"DELETE FROM {_CHANGES} WHERE batch_id = {batch.pk} AND row_id IN ({as_before})")

@@ -18,12 +18,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from core import background_process
+from contrib.uploads import background_process, undo, upload_process, uploads
+from contrib.uploads.models import ImportPart, ImportUpload
+from contrib.uploads.uploads import UploadRefused
 from core.text import storable
-from phonebook.imports import staging, undo, upload_process, uploads
+from phonebook.imports import staging
 from phonebook.imports.contacts import ContactImport
-from phonebook.imports.uploads import UploadRefused
-from phonebook.models import ComplaintDay, Contact, ImportBatch, ImportPart, ImportUpload
+from phonebook.models import ComplaintDay, Contact, ImportBatch
 from tests.monitoring.concurrency import in_threads
 
 FIRST = 12_125_550_100

@@ -24,6 +24,10 @@ from unfold.widgets import (
     UnfoldBooleanWidget,
 )
 
+from contrib.uploads import uploads
+from contrib.uploads.models import ImportUpload
+from contrib.uploads.undo import TABLES
+from contrib.uploads.uploads import UploadRefused
 from core import numbers
 from core.admin import ConsoleAdmin, require
 from core.amounts import whole_number
@@ -31,11 +35,10 @@ from core.cells import page_url
 from core.commands import command_line
 from core.forms import TextField, WholeNumberField
 from core.text import clean_text, encoding_named
-from phonebook.imports import formats, uploads
+from phonebook.admin.imports import fault_texts
+from phonebook.imports import formats
 from phonebook.imports.readers import base
-from phonebook.imports.undo import TABLES
-from phonebook.imports.uploads import UploadRefused
-from phonebook.models import ImportBatch, ImportUpload
+from phonebook.models import ImportBatch
 
 Kind, State = ImportBatch.Kind, ImportUpload.State
 EXAMPLES_PER_PAGE = 25
@@ -57,19 +60,6 @@ def progress(upload: ImportUpload | None) -> dict[str, Any]:
         about = "about " if upload.step == "Reading" else ""
         text = f"{upload.step}: row {upload.done:,} of {about}{upload.total:,}."
     return {"state": upload.get_state_display(), "text": text, "done": upload.done, "total": upload.total}
-
-
-def fault_texts(faults: list[dict[str, Any]]) -> list[str]:
-    """Rows that are not imported, in the order of the file, and why."""
-    return [_fault_text(row) for row in sorted(faults, key=lambda row: (row["file"], row["line"] or 0))]
-
-
-def _fault_text(row: dict[str, Any]) -> str:
-    place = f"{row['file']}, line {row['line']:,}" if row["line"] else row["file"]
-    reason = [row["reason"], row["detail"]]
-    if row["reason"] == base.REPEATED and row["detail"]:
-        reason = [f"repeats {row['detail']}"]
-    return f"{place}: {': '.join(filter(None, (row.get('contact'), row['number'], *reason)))}"
 
 
 def _effect(counts: Mapping[str, int], noun: str) -> str:
@@ -342,6 +332,7 @@ class UploadAdmin(ConsoleAdmin):
 class ImportUploadAdmin(UploadAdmin):
     """For the ModelAdmin of ImportBatch."""
 
+    change_form_template = "uploads/change_form.html"
     upload_forms: ClassVar = {Kind.CONTACTS: ContactsForm, Kind.COMPLAINTS: ComplaintsForm}
 
     def can_upload(self, request: HttpRequest, kind: str) -> bool:
@@ -359,9 +350,28 @@ class ImportUploadAdmin(UploadAdmin):
     def next_url(self, request: HttpRequest, upload: ImportUpload | None) -> str | None:
         return self.url_of(upload.batch) if upload is not None and upload.batch is not None else None
 
-    def progress_context(self, request: HttpRequest, batch: ImportBatch) -> dict[str, Any]:
-        """Of the page of an import, for the user who has uploaded its file, until it has ended."""
-        upload = ImportUpload.objects.filter(batch=batch, user=request.user.pk).first()
-        if upload is None or batch.state != ImportBatch.State.RUNNING or not can_import(request, batch.kind):
-            return {}
-        return {"progress": progress(upload), "progress_url": page_url(ImportBatch, "upload_progress")}
+    def page_context(self, request: HttpRequest, obj: ImportBatch) -> dict[str, Any]:
+        """With the progress, for the user who has uploaded its file, until it has ended."""
+        context = super().page_context(request, obj)
+        upload = ImportUpload.objects.filter(batch=obj, user=request.user.pk).first()
+        if upload is None or obj.state != ImportBatch.State.RUNNING or not can_import(request, obj.kind):
+            return context
+        return {**context, "progress": progress(upload), "progress_url": page_url(ImportBatch, "upload_progress")}
+
+
+class ImportFileAction(ConsoleAdmin):
+    """For the ModelAdmin of what an import writes."""
+
+    actions_list = ("import_file",)
+    list_before_template = "admin/parts/action_buttons.html"
+
+    @property
+    def _kind(self) -> str:
+        return next(kind for kind, table in TABLES.items() if table.model is self.model)
+
+    def has_import_file_permission(self, request: HttpRequest) -> bool:
+        return can_import(request, self._kind)
+
+    @action(description="Import a file", permissions=["import_file"], url_path="import-file")  # type: ignore[untyped-decorator]
+    def import_file(self, request: HttpRequest) -> HttpResponse:
+        return redirect(f"{page_url(ImportBatch, 'upload')}?kind={self._kind}")

@@ -1,0 +1,6 @@
+from core.addons import Addon
+
+
+class UploadsAddon(Addon):
+    name = "contrib.uploads"
+    adopts = (("phonebook", ("importupload", "importpart", "importchange")),)
