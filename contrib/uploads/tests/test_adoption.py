@@ -2,7 +2,7 @@
 
 import pytest
 
-from contrib.file_lookups.tests.test_adoption import execute, sqlite
+from tests.adoption import execute, sqlite
 from tests.test_upgrades import Installation
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
