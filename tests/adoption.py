@@ -1,6 +1,9 @@
 """Databases from before an add-on adopted a table: what refers to its models, before and after."""
 
 import json
+import sqlite3
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tests.test_upgrades import Installation
@@ -56,6 +59,19 @@ print(json.dumps({{
     for kind in ContentType.objects.filter(model={model!r})
 }}))
 """
+
+
+def sqlite(directory: Path) -> list[Installation]:
+    found = []
+    for name in ("old", "new"):
+        connect = partial(sqlite3.connect, directory / name / "data" / "callerid.sqlite3")
+        found.append(Installation(directory / name, "sqlite", connect, DATABASE_URL="", REDIS_URL=""))
+    return found
+
+
+def execute(installation: Installation, script: str) -> None:
+    with installation.database() as database:
+        (database.executescript if installation.vendor == "sqlite" else database.execute)(script)
 
 
 class Adopted:

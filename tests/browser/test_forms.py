@@ -9,7 +9,6 @@ import pytest
 from tests.browser.conftest import Account, MadeToken
 from tests.browser.pages import PASSWORD, Page, assert_accessible, expect, fill_in_top_up, login
 from tests.browser.test_tokens import TOKENS
-from tests.browser.watch import Watch
 from tests.service import Service
 
 if TYPE_CHECKING:
@@ -100,20 +99,6 @@ def test_login_names_both_empty_fields(page: Page) -> None:
     page.get_by_role("button", name="Log in").click()
     assert_focused(page.get_by_label("Username"))
     expect(page.locator("#id_password_error")).to_be_visible()
-
-
-def test_upload_shows_errors_at_their_fields(admin_page: Page, watch: Watch) -> None:
-    page = admin_page
-    watch.expect_status(400)
-    page.goto("/admin/phonebook/importbatch/upload/?kind=contacts")
-    page.get_by_label("Region").fill("XX")
-    page.get_by_label("Encoding").fill("none")
-    page.locator("input[type=file]").set_input_files(
-        {"name": "contacts.csv", "mimeType": "text/csv", "buffer": b"number,name\n+12125550142,Bakery\n"}
-    )
-    page.get_by_role("button", name="Upload and check").click()
-    assert_focused(page.get_by_label("Region"))
-    expect(page.locator("#id_encoding_error")).to_contain_text("cp1252")
 
 
 # --- A session that has ended ----------------------------------------------------------------------------------------

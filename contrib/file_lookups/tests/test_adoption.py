@@ -1,12 +1,10 @@
 """A database from before file look-ups were an add-on keeps their rows, and all that refers to them."""
 
-import sqlite3
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.adoption import Adopted
+from tests.adoption import Adopted, execute, sqlite
 from tests.test_upgrades import Installation, dumps
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
@@ -23,14 +21,6 @@ INSERT INTO lookup_filelookuprow (id, line, cells, number, problem, outcome, res
 """
 
 
-def sqlite(directory: Path) -> list[Installation]:
-    found = []
-    for name in ("old", "new"):
-        connect = partial(sqlite3.connect, directory / name / "data" / "callerid.sqlite3")
-        found.append(Installation(directory / name, "sqlite", connect, DATABASE_URL="", REDIS_URL=""))
-    return found
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def installations(request: pytest.FixtureRequest, tmp_path: Path) -> list[Installation]:
     """Two, of which each has an empty database."""
@@ -44,11 +34,6 @@ def of(installation: Installation) -> Adopted:
 def rows(installation: Installation) -> dict[str, list[str]]:
     columns = installation.columns()
     return installation.rows({table: sorted(columns[table]) for table in TABLES})
-
-
-def execute(installation: Installation, script: str) -> None:
-    with installation.database() as database:
-        (database.executescript if installation.vendor == "sqlite" else database.execute)(script)
 
 
 @pytest.mark.parametrize("is_switched_on_later", [False, True], ids=["at once", "later"])

@@ -1,4 +1,5 @@
 from tests.phonebook.conftest import _no_pause, file, publishers
 from tests.phonebook.imports.conftest import write
+from tests.test_upgrades import postgresql, roles
 
-__all__ = ["_no_pause", "file", "publishers", "write"]
+__all__ = ["_no_pause", "file", "postgresql", "publishers", "roles", "write"]

@@ -15,6 +15,7 @@ import pytest
 from contrib.uploads.uploads import PART_BYTES
 from tests.browser.conformance import assert_conforms
 from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect, screenshots
+from tests.browser.test_forms import assert_focused
 from tests.browser.watch import Watch
 from tests.service import Service
 
@@ -160,3 +161,17 @@ def test_upload_after_a_logout_says_so(admin_page: Page, service: Service, watch
     page.get_by_role("alert").get_by_role("link", name="Log in").click()
     expect(page.get_by_label("Password")).to_be_visible()
     service.manage("shell", "-c", f"{UPLOADS}.all().delete()")
+
+
+def test_upload_shows_errors_at_their_fields(admin_page: Page, watch: Watch) -> None:
+    page = admin_page
+    watch.expect_status(400)
+    page.goto("/admin/phonebook/importbatch/upload/?kind=contacts")
+    page.get_by_label("Region").fill("XX")
+    page.get_by_label("Encoding").fill("none")
+    page.locator("input[type=file]").set_input_files(
+        {"name": "contacts.csv", "mimeType": "text/csv", "buffer": b"number,name\n+12125550142,Bakery\n"}
+    )
+    page.get_by_role("button", name="Upload and check").click()
+    assert_focused(page.get_by_label("Region"))
+    expect(page.locator("#id_encoding_error")).to_contain_text("cp1252")
