@@ -16,7 +16,6 @@ from core.hashing import keyed_hash
 from core.retention import NUMBERED, update_in_batches
 from lookup import file_lookups
 from lookup.models import FileLookupRow
-from monitoring import request_log
 from phonebook import cache_versions, suppression
 from phonebook.imports import batches, uploads
 from phonebook.imports.complaints import COMPLAINTS, drop_unused_subjects
@@ -75,7 +74,6 @@ def erase(numbers: Iterable[str], *, block: bool = False, wait: bool = True) -> 
         "subjects": drop_unused_subjects(wait=wait),
         "admin_entries": _erase_from_history(frozenset(numbers)),
         **_erase_from_ledger(numbers),
-        "requests": request_log.erase(numbers),
         **{each.name: import_string(each.erase)(numbers) for each in NUMBERED},
         "overwritten": _truncate_wal(),
     }
@@ -103,7 +101,6 @@ def _rows(numbers: Sequence[str]) -> dict[str, QuerySet]:
         **_known(numbers),
         "import_changes": ImportChange.objects.filter(number__in=map(int, numbers)),
         "file_lookup_rows": FileLookupRow.objects.filter(number__in=map(int, numbers)),
-        "requests": request_log.about(numbers),
         **_hashed(numbers),
     }
 

@@ -44,7 +44,6 @@ _WHAT = {
     "file_lookup_rows": ("Rows of files to look up", "deleted"),
     "ledger_entries": ("Ledger entries", "the number's hash is removed; amounts stay"),
     "stored_answers": ("Answers stored for replay (Idempotency-Key)", "answers and hashes are removed"),
-    "requests": ("Requests in the request log", "the number's mask and hash are removed"),
     "admin_entries": ("History entries", "the number is removed; who did what stays"),
 }
 STAYS = (

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from core.retention import NUMBERED
 from phonebook.models import Contact
 from phonebook.suppression import SuppressedNumbers
 from tests.api import NUMBER
 from tests.phonebook.rows import cache_version_of
+from tests.plugin import of_addons
 
 pytestmark = pytest.mark.django_db
 OTHER = "12125550142"
@@ -38,7 +40,9 @@ def test_output_counts_deletions_without_number_or_name() -> None:
         "Erased 49********42 (DE), 1********42 (US). Deleted: contacts 2 (in address books 0), "
         "complaint days 0 (subjects 0), rules 0, rows kept to undo imports 0, uploaded files 0, "
         "rows of files to look up 0. "
-        "Cleared: imports 0, ledger entries 0, stored answers 0, requests in the request log 0, history entries 0.\n"
+        "Cleared: imports 0, ledger entries 0, stored answers 0, history entries 0."
+        + "".join(f" {each.title}: 0." for each in NUMBERED)
+        + "\n"
     )
     assert not Contact.objects.exists()
 
@@ -59,7 +63,7 @@ def test_json_output() -> None:
         "ledger_entries": 0,
         "stored_answers": 0,
         "admin_entries": 0,
-        "requests": 0,
+        **of_addons("ERASED"),
         "blocked": 0,
     }
 

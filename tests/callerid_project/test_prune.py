@@ -21,12 +21,13 @@ from core import write_buffer
 from core.retention import KEPT_DAYS
 from lookup.answers import NotFound, SourceCall
 from monitoring import mutes, source_statistics
-from monitoring.models import AlertMute, RequestLogEntry, Source
+from monitoring.models import AlertMute, Source
 from phonebook import cache_versions
 from phonebook.imports import complaints as complaint_imports
 from phonebook.models import CacheVersion, ComplaintDay
 from tests.api import NUMBER, Integrator
 from tests.callerid_project.test_settings import load
+from tests.plugin import of_addons
 
 
 def prune() -> dict[str, Any]:
@@ -37,8 +38,9 @@ def prune() -> dict[str, Any]:
 
 NOTHING = dict.fromkeys(
     (
-        *("requests", "idempotency_records", "usage_rows", "notices", "alerts", "alert_mutes", "unknown_charges"),
+        *("idempotency_records", "usage_rows", "notices", "alerts", "alert_mutes", "unknown_charges"),
         *("complaint_days", "file_lookups", "import_rows", "subjects", "cache_versions", "sessions"),
+        *of_addons("PRUNED"),
     ),
     0,
 )
@@ -48,7 +50,6 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
     integrator.search(Idempotency_Key="k")
     write_buffer.process_buffer.flush()
     assert prune() == NOTHING
-    RequestLogEntry.objects.update(created_at=timezone.now() - timedelta(days=7, minutes=1))
     IdempotencyRecord.objects.update(created_at="2000-01-01T00:00:00Z")
     monkeypatch.setattr(source_statistics, "PRUNE_ROWS", 1)
     Source.objects.update(hour=timezone.now() - timedelta(days=KEPT_DAYS, hours=1))
@@ -64,7 +65,6 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
         expires = timezone.now() + timedelta(hours=hours)
         Session.objects.create(session_key=key, session_data="", expire_date=expires)
     assert prune() == {
-        "requests": 1,
         "idempotency_records": 1,
         "usage_rows": 2,
         "notices": 0,
@@ -77,13 +77,14 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
         "subjects": 0,
         "cache_versions": 1,
         "sessions": 1,
+        **of_addons("PRUNED"),
     }
     assert Session.objects.get().session_key == "going on"
     assert AlertMute.objects.get().subject == "going on"
     assert Source.objects.get().connector == "x"
     out = StringIO()
     call_command("prune", stdout=out)
-    assert out.getvalue().startswith("Deleted: requests 0, idempotency records 0, usage rows 0, notices 0, alerts 0, ")
+    assert out.getvalue().startswith("Deleted: idempotency records 0, usage rows 0, notices 0, alerts 0, ")
 
 
 def complaint(day: date, number: str = NUMBER) -> None:

@@ -15,9 +15,10 @@ from accounts import customer_webhooks, customers, tokens
 from console.models import Invitation
 from lookup.models import FileLookup, SourcePause
 from monitoring import notices
-from monitoring.models import AlertRecipient, Incident, Notice, RequestLogEntry, Source
+from monitoring.models import AlertRecipient, Incident, Notice, Source
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
 from tests import awaited
+from tests.plugin import of_addons
 
 NUMBER = 493023125042
 #: A source that is paused.
@@ -35,17 +36,6 @@ def one_of_each() -> dict[str, Model]:
     SourcePause.objects.create(connector=PAUSED, reason="invoice", paused_by="olga")
     TOTPDevice.objects.create(user=user, name="Authenticator app")
     search = token.entries.get(kind="search")
-    request = RequestLogEntry.objects.create(
-        created_at=now,
-        token=token,
-        request_id="r1",
-        status=200,
-        outcome="found_both",
-        charged=True,
-        replayed=False,
-        entry=search,
-        duration_us=2_000,
-    )
     customer = customers.create(name="Example Ltd", contacts=["owner@example.org"])
     customer_webhooks.save(customer=customer, url="https://hooks.example.org/callerid")
     return {
@@ -63,7 +53,6 @@ def one_of_each() -> dict[str, Model]:
         ),
         "monitoring.alertrecipient": AlertRecipient.objects.create(email="desk@example.org"),
         "monitoring.source": Source.objects.create(hour=now, connector="x", outcome="found", count=1),
-        "monitoring.requestlogentry": request,
         "lookup.filelookup": FileLookup.objects.create(
             user=user, token=token, state="ready", file_name="numbers.csv", delimiter=","
         ),
@@ -76,6 +65,7 @@ def one_of_each() -> dict[str, Model]:
         "auth.user": user,
         "auth.group": Group.objects.create(name="night shift"),
         "admin.logentry": LogEntry.objects.create(user=user, action_flag=CHANGE, object_repr="x", change_message="y"),
+        **{model: made(user=user, token=token) for model, made in of_addons("ROWS").items()},
     }
 
 

@@ -58,7 +58,7 @@ class Command(JSONCommand):
                 "rules {rules}, rows kept to undo imports {import_changes}, uploaded files {uploads}, "
                 "rows of files to look up {file_lookup_rows}. "
                 "Cleared: imports {imports}, ledger entries {ledger_entries}, stored answers {stored_answers}, "
-                "requests in the request log {requests}, history entries {admin_entries}."
+                "history entries {admin_entries}."
             ).format(shown, **result)
             message += "".join(f" {each.title}: {result[each.name]}." for each in NUMBERED)
             if result["blocked"]:

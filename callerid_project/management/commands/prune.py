@@ -11,7 +11,7 @@ from accounts import idempotency, request_statistics, unknown_charges
 from core.commands import JSONCommand
 from core.retention import EXPIRING, KEPT_DAYS
 from lookup import file_lookups
-from monitoring import incidents, mutes, notices, request_log, source_statistics, task_runs
+from monitoring import incidents, mutes, notices, source_statistics, task_runs
 from phonebook import cache_versions
 from phonebook.imports import batches, undo, uploads
 from phonebook.imports.complaints import drop_unused_subjects, prune_complaints
@@ -21,8 +21,8 @@ _OF_ADDONS = "".join(f"{each.sentence}, " for each in EXPIRING)
 
 class Command(JSONCommand):
     help = (
-        f"Delete requests from the request log after {settings.REQUEST_LOG_DAYS} days (REQUEST_LOG_DAYS), idempotency "
-        f"records after 24 hours, statistics, settled notices, alerts and settled charges after {KEPT_DAYS} days, "
+        f"Delete idempotency records after 24 hours, statistics, settled notices, alerts and settled charges after "
+        f"{KEPT_DAYS} days, "
         f"complaints after {settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, what "
         f"is kept to undo imports after {batches.UNDO_DAYS} days, imports after {KEPT_DAYS} days, uploaded files that "
         f"nobody has imported after {uploads.KEPT.days} day, {_OF_ADDONS}"
@@ -36,7 +36,6 @@ class Command(JSONCommand):
         unknown_charges.ChargeSettler().flush()
         undo.expire()
         deleted = {
-            "requests": request_log.prune(),
             "idempotency_records": idempotency.prune(),
             "usage_rows": source_statistics.prune() + request_statistics.prune(),
             "notices": notices.prune(),
