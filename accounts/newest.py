@@ -1,4 +1,4 @@
-"""The newest rows of several tokens, in the ledger or the request log."""
+"""The newest rows of several tokens, in the ledger or a table of an add-on."""
 
 from collections.abc import Sequence
 from typing import TypeVar

@@ -22,7 +22,7 @@ TOKENS = 100_000
 #: One token in so many has searches.
 IN_USE = 10
 ROUNDS = 20
-REQUESTS = "/admin/monitoring/requestlogentry/"
+REQUESTS = "/admin/request_log/requestlogentry/"
 LEDGER = "/admin/accounts/creditentry/"
 #: The whole period, in a URL.
 EVER = "since=2000-01-01"

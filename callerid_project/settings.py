@@ -98,7 +98,6 @@ if COMPLAINT_KEPT_DAYS < COMPLAINT_WINDOW_DAYS:
         "COMPLAINT_KEPT_DAYS is less than COMPLAINT_WINDOW_DAYS: complaints that still count would be deleted. "
         f"Set COMPLAINT_KEPT_DAYS={COMPLAINT_WINDOW_DAYS} or more, or leave it unset."
     )
-REQUEST_LOG_DAYS = env.number("REQUEST_LOG_DAYS", 7, least=0, most=366)
 REFRESH_SOURCES = env.words("REFRESH_SOURCES", [])
 if unknown := set(REFRESH_SOURCES) - {"ftc", "fcc", "phoneblock"}:
     raise ImproperlyConfigured(

@@ -14,7 +14,6 @@ from core import db
 from core import numbers as phone_numbers
 from core.hashing import keyed_hash
 from core.retention import NUMBERED, update_in_batches
-from monitoring import request_log
 from phonebook import cache_versions, suppression
 from phonebook.imports import batches
 from phonebook.imports.complaints import COMPLAINTS, drop_unused_subjects
@@ -70,7 +69,6 @@ def erase(numbers: Iterable[str], *, block: bool = False, wait: bool = True) -> 
         "subjects": drop_unused_subjects(wait=wait),
         "admin_entries": _erase_from_history(frozenset(numbers)),
         **_erase_from_ledger(numbers),
-        "requests": request_log.erase(numbers),
         **_erase_of_addons(numbers, at_once=False),
         "overwritten": _truncate_wal(),
     }
@@ -96,7 +94,6 @@ def _hashed(numbers: Sequence[str]) -> dict[str, QuerySet]:
 def _rows(numbers: Sequence[str]) -> dict[str, QuerySet]:
     return {
         **_known(numbers),
-        "requests": request_log.about(numbers),
         **_hashed(numbers),
     }
 

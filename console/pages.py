@@ -55,7 +55,8 @@ def _inlist_page(title: str, model: str, permission: str, synonyms: str, row_act
 
 
 class Place(NamedTuple):
-    """Where a page stands in the sidebar: in this section, after the page with this title, or at the section's end."""
+    """Where a page stands in the sidebar: in this section, after the page with this title, or at the section's end;
+    with the section's own title, first in it."""
 
     section: str
     page: Page
@@ -116,7 +117,6 @@ _SIDEBAR = {
         ),
     ],
     "Monitoring": [
-        list_page("Request log", "list_alt", "monitoring.requestlogentry", "support operator auditor", "searches"),
         list_page("Sources", "speed", "monitoring.source", _EXCEPT_BILLING, "vendors connectors cost price"),
         Page("Test a number", "phone_in_talk", "monitoring_source_test", "monitoring.test_lookup", "support operator"),
         list_page("Notices", "mail", "monitoring.notice", "support operator auditor", "e-mails webhooks"),
@@ -219,8 +219,8 @@ def sections() -> dict[str, list[Page]]:
     found = {section: list(pages) for section, pages in _SIDEBAR.items()}
     for section, page, after in SIDEBAR:
         pages = found.setdefault(section, [])
-        titles = [each.title for each in pages]
-        pages.insert(titles.index(after) + 1 if after in titles else len(pages), page)
+        titles = [section, *(each.title for each in pages)]
+        pages.insert(titles.index(after) if after in titles else len(pages), page)
     return found
 
 

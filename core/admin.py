@@ -53,8 +53,14 @@ class RelatedPage(NamedTuple):
     details: Callable[[Any], dict[Any, str]] = lambda objects: {}
 
 
-#: By model of the object. The app above registers its page with the page's ModelAdmin.
+#: By model of the object. The app above, or an add-on, registers its page with the page's ModelAdmin.
 RELATED_PAGES: dict[type[Model], RelatedPage] = {}
+
+
+def related_page(request: HttpRequest, model: type[Model]) -> RelatedPage | None:
+    """That of the model's objects, if there is one that the user may view."""
+    page = RELATED_PAGES.get(model)
+    return page if page and request.user.has_perm(page.permission) else None
 
 
 def import_pages(path: list[str], package: str) -> None:

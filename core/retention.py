@@ -14,7 +14,7 @@ from core.hooks import Hook
 
 #: Retention of statistics and settled notices: more than a year, to compare with the previous one.
 KEPT_DAYS = 400
-#: Rows of statistics and of the request log that are deleted in one transaction.
+#: Rows of statistics that are deleted in one transaction.
 PRUNE_ROWS = 5_000
 
 

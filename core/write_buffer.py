@@ -1,4 +1,4 @@
-"""Rows in memory that a background thread writes to their tables every FLUSH_INTERVAL_S: statistics and request log.
+"""Rows in memory that a background thread writes to their tables every FLUSH_INTERVAL_S: statistics, logs of add-ons.
 
 A new figure is a model with a unique constraint, a BufferedTable for it, and a `count` that adds to it (as in
 accounts.request_statistics and monitoring.source_statistics).

@@ -1,5 +1,5 @@
-"""Reports each answered request once: to monitoring, which counts it and adds it to the request log, and to the log
-line. (What the sources of a search contributed is reported by lookup.search, also for searches without a client.)"""
+"""Reports each answered request once: to those who keep it (lookup.signals), and to the log line. (What the sources of
+a search contributed is reported by lookup.search, also for searches without a client.)"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class SearchRecord:
         return keyed_hash("number", self.number) if self.number is not None else None
 
     def report(self) -> dict[str, Any]:
-        """Report the answered request to monitoring; returns the facts for its log line."""
+        """Report the answered request; returns the facts for its log line."""
         facts: dict[str, Any] = {}
         if self.token is not None:
             facts["token"] = self.token.pk

@@ -29,7 +29,7 @@ SLOTS = {
     "source_b": ("SOURCE_B", frozenset({"name", "spam"})),
 }
 
-#: In statistics and the request log, operator rules, and the numbering plan where it rules a number out.
+#: In statistics, operator rules, and the numbering plan where it rules a number out.
 #: No connector can have these names, because of the space.
 RULES_SOURCE, PLAN_SOURCE = PSEUDO_SOURCES = ("operator rules", "numbering plan")
 UNREADABLE = Failed("bad_response")

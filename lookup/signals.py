@@ -1,4 +1,4 @@
-"""What happens in searches, for those who keep it: monitoring.receivers."""
+"""What happens in searches, for those who keep it: monitoring.receivers, and add-ons."""
 
 from django.dispatch import Signal
 

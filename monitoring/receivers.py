@@ -29,12 +29,10 @@ def count_sources(slots: "Mapping[str, SlotResult]", token_id: int | None, **kwa
 
 @receiver(signals.answered)
 @log_exceptions
-def record_request(record: "SearchRecord", number_mask: str, **kwargs: Any) -> None:
+def count_request(record: "SearchRecord", **kwargs: Any) -> None:
     from accounts import request_statistics
-    from monitoring import request_log
 
     request_statistics.count(token_id=record.token.pk if record.token else None, outcome=record.outcome)
-    request_log.add(record, number_mask)
 
 
 @receiver(signals.paused)

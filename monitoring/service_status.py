@@ -3,20 +3,18 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import astuple, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import OperationalError
-from django.db.models import CharField, Count
-from django.db.models.functions import Cast, Substr
+from django.utils.module_loading import import_string
 
 from accounts import request_statistics
 from accounts.request_statistics import DEGRADED, NEW_ANSWERS, OUTCOMES, REFUSED, SEARCHES
 from core import periods
 from monitoring import incidents, source_report
-from monitoring.models import RequestLogEntry
+from monitoring.hooks import OUTCOMES_BY_MINUTE
 from monitoring.source_report import State
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -70,23 +68,24 @@ def _requests(counts: Counter[str]) -> Requests:
 @dataclass(frozen=True, slots=True)
 class Status:
     """`name`: `working`, `idle`, `impaired` or `failing`. `parts`: of its sentence, each with the source that it names,
-    or with an empty text. `minutes`: each of the last MINUTES, oldest first; None if requests are not logged, or the
-    query timed out."""
+    or with an empty text. `minutes`: each of the last MINUTES, oldest first; None if nothing knows them, or the query
+    timed out."""
 
     name: str
     parts: list[tuple[str, str]]
     now: datetime
     since: datetime
     minutes: dict[datetime, Requests] | None
-
-    @property
-    def is_logged(self) -> bool:
-        return settings.REQUEST_LOG_DAYS > 0
+    is_timed_out: bool
 
 
 def status(now: datetime, states: Mapping[str, State]) -> Status:
     """`states`: those of the sources. Two statements. Figures are up to 2 s old (core.write_buffer)."""
-    minutes = by_minute(now) if settings.REQUEST_LOG_DAYS else None
+    minutes, is_timed_out = None, False
+    try:
+        minutes = by_minute(now)
+    except OperationalError:
+        is_timed_out = True
     if minutes is None:
         since = periods.hour(now) - HOUR
         recent = _requests(sum(map(Counter, request_statistics.by_step(since).values()), Counter[str]()))
@@ -103,24 +102,20 @@ def status(now: datetime, states: Mapping[str, State]) -> Status:
     if figures:
         parts.append((f". {figures[0].upper()}{figures[1:]}." if problems else f": {figures}", ""))
     name = "impaired" if problems and name != "failing" else name
-    return Status(name, parts, now, since, minutes)
+    return Status(name, parts, now, since, minutes, is_timed_out)
 
 
 def by_minute(now: datetime) -> dict[datetime, Requests] | None:
-    """From the request log, for each of the last MINUTES; None if the query timed out. One statement.
-
-    The log has no requests without a valid token, and not every rate-limited one (request_log.MAX_RATE_LIMITED)."""
+    """For each of the last MINUTES; None if nothing knows them. Raises OperationalError if the query times out."""
     last = now.replace(second=0, microsecond=0)
     steps = [last - MINUTE * back for back in reversed(range(MINUTES))]
-    logged = RequestLogEntry.objects.filter(created_at__gte=steps[0], outcome__in=[*(OUTCOMES.keys() - {"test"})])
-    # As text, such as `2026-03-09 14:20`: on SQLite, TruncMinute calls a Python function for each row.
-    rows = logged.annotate(minute=Substr(Cast("created_at", CharField()), 1, 16)).values_list("minute", "outcome")
-    counts = {at: Counter[str]() for at in steps}
-    with suppress(OperationalError):
-        for minute, outcome, count in rows.annotate(total=Count("pk")).order_by():
-            # A process with a fast clock may have logged in a minute that has not begun yet.
-            counts[min(datetime.fromisoformat(minute).replace(tzinfo=UTC), last)][outcome] += count
-        return {at: _requests(each) for at, each in counts.items()}
+    for path in OUTCOMES_BY_MINUTE:
+        if (found := import_string(path)(steps[0], OUTCOMES.keys() - {"test"})) is not None:
+            counts = {at: Counter[str]() for at in steps}
+            for at, outcome, count in found:
+                # A process with a fast clock may have logged in a minute that has not begun yet.
+                counts[min(at, last)][outcome] += count
+            return {at: _requests(each) for at, each in counts.items()}
     return None
 
 

@@ -19,7 +19,6 @@ from core import commits, redis, write_buffer
 from lookup import pauses, rate_limit
 from lookup.connectors import registry
 from lookup.vendors import cache
-from monitoring import request_log
 from monitoring.health import probes
 from phonebook import number_query
 from tests import awaited, connectors
@@ -89,14 +88,13 @@ def _connect_to_redis_anew(*, setting: str, **_: Any) -> None:
 def _fresh_counters() -> Iterator[None]:
     """No test sees another's limits, outages, cached answers, circuit breakers, statistics or recorded calls.
 
-    Statistics and the request log stay in memory: no thread writes into a test's database unasked."""
+    Statistics stay in memory: no thread writes into a test's database unasked."""
     registry.reset()
     number_query.combined_statement = number_query.CombinedStatement()
     pauses.process_pauses = pauses.PausedSources()
     cache.answers = cache.AnswerCache()
     rate_limit.token_log = rate_limit.TokenLog()
     write_buffer.process_buffer = write_buffer.WriteBuffer(flush_interval_s=None)
-    request_log.rate_limited.clear()
     redis.availability = redis.Availability()
     commits.process_commits = commits.CommitBreaker()
     probes.readiness = probes.Readiness()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from string import ascii_letters, digits
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
@@ -26,9 +26,10 @@ from core import numbers
 from core.hashing import keyed_hash
 from lookup.connectors.registry import BUILT_IN
 from monitoring import task_runs
-from monitoring.models import Incident, Notice, RequestLogEntry, SourceHour, SourceResult, TokenSourceDay
+from monitoring.models import Incident, Notice, SourceHour, SourceResult, TokenSourceDay
 from phonebook.imports.numbering_plan import installed_version
 from phonebook.models import Contact, Country, Dataset, NumberPrefix, NumberRule
+from tests.plugin import of_addons
 
 DAYS = 30
 CREDIT_PRICE = Decimal("0.03")
@@ -89,6 +90,10 @@ class Month:
         self.users = list(self._users())
         self.hours: Counter[tuple[datetime, str]] = Counter()
         self.searched_by: dict[tuple[datetime, str], list[int]] = defaultdict(list)
+        #: Of add-ons, what logs a request.
+        self.logs = of_addons("LOGS").values()
+        #: The last search that both sources matched, by token.
+        self.matched: dict[int, CreditEntry | None] = {}
 
     def _users(self) -> Iterator[User]:
         for name, role in (("maria", "operator"), ("tom", "support"), ("aisha", "auditor")):
@@ -209,26 +214,30 @@ class Month:
             ],
             "source_b": [[self.source_b, "late" if degraded else b.replace("-", "_"), b_us, hint if degraded else ""]],
         }
-        RequestLogEntry.objects.create(
-            created_at=at,
-            token=token,
-            request_id=request_id,
-            status=STATUSES.get(outcome, 200),
-            outcome=outcome,
-            charged=asked,
-            replayed=outcome == "replayed",
-            entry=entry,
-            number_mask="" if outcome == "invalid" else numbers.mask(number),
-            number_hash=None if outcome == "invalid" else keyed_hash("number", number),
-            duration_us=(max(a_us, b_us) if asked else 0) + self.random.randint(2_000, 9_000),
-            source_a=a if asked else "",
-            source_a_us=a_us if asked else None,
-            source_b=b if asked else "",
-            source_b_us=b_us if asked else None,
-            failures=f"source_b:{self.source_b}:late" if degraded else "",
-            calls=json.dumps(calls) if asked else "",
-            idempotency_key=outcome != "invalid",
-        )
+        fields = {
+            "created_at": at,
+            "token": token,
+            "request_id": request_id,
+            "status": STATUSES.get(outcome, 200),
+            "outcome": outcome,
+            "charged": asked,
+            "replayed": outcome == "replayed",
+            "entry": entry,
+            "number_mask": "" if outcome == "invalid" else numbers.mask(number),
+            "number_hash": None if outcome == "invalid" else keyed_hash("number", number),
+            "duration_us": (max(a_us, b_us) if asked else 0) + self.random.randint(2_000, 9_000),
+            "source_a": a if asked else "",
+            "source_a_us": a_us if asked else None,
+            "source_b": b if asked else "",
+            "source_b_us": b_us if asked else None,
+            "failures": f"source_b:{self.source_b}:late" if degraded else "",
+            "calls": json.dumps(calls) if asked else "",
+            "idempotency_key": outcome != "invalid",
+        }
+        for log in self.logs:
+            log(**fields)
+        if outcome == "found_both":
+            self.matched[token.pk] = entry
 
     def sources(self) -> None:
         rows: dict[tuple[datetime, str, str, str], dict[str, int]] = defaultdict(dict)
@@ -409,6 +418,6 @@ def fill(*, source_a: str = "twilio", source_b: str = "complaints") -> dict[str,
         task_runs.record(name, succeeded=True)
     made["incident"] = month.incidents(low)
     made["token"] = tokens[0].pk
-    request = RequestLogEntry.objects.filter(token=tokens[0], outcome="found_both", charged=True).latest("created_at")
-    made |= {"search": cast(int, request.entry_id), "request": request.pk}
-    return made
+    search = month.matched[tokens[0].pk]
+    assert search is not None
+    return made | {"search": search.pk} | {name: find(search) for name, find in of_addons("LOGGED").items()}

@@ -26,6 +26,7 @@ from core.admin import (
     RELATED_PAGES,
     Unchanged,
     form_action,
+    related_page,
     require,
 )
 from core.cells import change_link, column, folded, html_link, money, page_url, short_id
@@ -42,7 +43,8 @@ def _request_link(entry: CreditEntry) -> str:
     """The request id, with a link to the request's page if it was a search."""
     if not entry.request_id:
         return "-"
-    return short_id(entry.request_id, RELATED_PAGES[CreditEntry].url(entry) if _is_search(entry) else "")
+    related = RELATED_PAGES.get(CreditEntry) if _is_search(entry) else None
+    return short_id(entry.request_id, related.url(entry) if related else "")
 
 
 def _is_search(entry: CreditEntry) -> bool:
@@ -65,12 +67,12 @@ def _refund_of(entry: CreditEntry) -> CreditEntry | None:
 
 
 def described(request: HttpRequest, entries: Iterable[CreditEntry]) -> list[Any]:
-    """With `details`: what the request log knows of a search, for those who may view it; the reason of another entry,
+    """With `details`: what its related page says of a search, for those who may view that; the reason of another entry,
     and whose it is. With `request_link` and `refund_link`."""
     rows: list[Any] = list(entries)
     prefetch_related_objects(rows, REFUNDS)
-    related = RELATED_PAGES[CreditEntry]
-    logged = related.details(rows) if request.user.has_perm(related.permission) else {}
+    related = related_page(request, CreditEntry)
+    logged = related.details(rows) if related else {}
     for entry in rows:
         entry.details = logged.get(entry.pk, "-") if _is_search(entry) else _booked(entry)
         entry.refund_link = refund_link(None, _refund_of(entry))
@@ -118,7 +120,7 @@ class CreditEntryAdmin(TokenListAdmin):
         lambda entry: refund_link(entry.pk if _is_search(entry) else None, _refund_of(entry)), "refund"
     )
     outcome = column(
-        lambda entry: RELATED_PAGES[CreditEntry].details([entry]).get(entry.pk, "No longer in the request log."),
+        lambda entry: RELATED_PAGES[CreditEntry].details([entry]).get(entry.pk, "No longer kept."),
         "outcome",
     )
     paid = column(_price, "price")
@@ -148,7 +150,7 @@ class CreditEntryAdmin(TokenListAdmin):
         fields = ("when", "token_link", "kind", "signed_amount", "balance")
         reference = ("own_reference",) if obj is not None and obj.own_reference else ()
         if obj is not None and obj.kind == CreditEntry.Kind.SEARCH:
-            logged = ("outcome",) if request.user.has_perm(RELATED_PAGES[CreditEntry].permission) else ()
+            logged = ("outcome",) if related_page(request, CreditEntry) else ()
             return (*fields, "request_link", *logged, "number", "refunded_text")
         if obj is not None and obj.kind == CreditEntry.Kind.TRANSFER:
             return (*fields, "other_token_link", "counterpart_link", "actor", "reason_text", *reference)
@@ -204,8 +206,8 @@ class CreditEntryAdmin(TokenListAdmin):
             return {**context, "instead": instead}
         balance = obj.token.credits - obj.amount
         effect = f"Adds {-obj.amount} credit to {obj.token}: {obj.token.credits:,} becomes {balance:,}."
-        related = RELATED_PAGES[CreditEntry]
-        logged = related.details([obj]).get(obj.pk, "") if request.user.has_perm(related.permission) else ""
+        related = related_page(request, CreditEntry)
+        logged = related.details([obj]).get(obj.pk, "") if related else ""
         about = format_html("Search at {} UTC. {}", f"{obj.created_at:%Y-%m-%d %H:%M:%S}", logged)
         return {**context, "about": about, "explanation": f"{effect} A refund cannot be undone."}
 

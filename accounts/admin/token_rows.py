@@ -1,4 +1,4 @@
-"""The lists of rows about tokens, the ledger and the request log, and the filters that both have."""
+"""The lists of rows about tokens, such as the ledger, and the filters that they have."""
 
 from typing import Any
 
@@ -97,6 +97,6 @@ def customer_filter(found: list[Customer], noun: str, *, is_only_filter: bool = 
 
 
 class TokenListAdmin(TokenRefusingAdmin, LongListAdmin, TokenRowsAdmin):
-    """The lists of the ledger and of the request log."""
+    """The list of the ledger, and those of add-ons."""
 
     list_select_related = ("token__customer",)

@@ -34,10 +34,10 @@ from accounts.admin.token_forms import GRACES, ApiTokenForm, EndGraceForm, Issue
 from accounts.admin.top_ups import ASKS_AGAIN, TOP_UP, TOP_UP_EXPLANATION, TopUpAdmin, record
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer, CustomerContact
 from core.admin import (
-    RELATED_PAGES,
     Secret,
     Unchanged,
     form_action,
+    related_page,
     require,
     submitted,
 )
@@ -177,7 +177,7 @@ class ApiTokenAdmin(TopUpAdmin):
         now = timezone.now()
         token = request_statistics.with_activity(ApiToken.objects.select_related("customer"), now).get(pk=obj.pk)
         days = request_statistics.by_day([token.pk], now)
-        requests = RELATED_PAGES[ApiToken]
+        requests = related_page(request, ApiToken)
         return {
             "token": token,
             "state": token_list.state_label(token),
@@ -186,7 +186,7 @@ class ApiTokenAdmin(TopUpAdmin):
             "rate_limit": tokens.rate_limit(token),
             "notified_customer": CustomerContact.objects.filter(customer=token.customer, low_balance=True).exists(),
             "chart": requests_chart(days, label="%b %d", by="day", is_test=token.is_test),
-            "requests_url": requests.url(token) if request.user.has_perm(requests.permission) else "",
+            "requests_url": requests.url(token) if requests else "",
             "entries": described(request, token.entries.order_by("-created_at", "-pk")[:NEWEST_ENTRIES]),
         }
 

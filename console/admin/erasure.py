@@ -41,7 +41,6 @@ _WHAT = {
     "imports": ("Imports that list or name the number", "the number is removed"),
     "ledger_entries": ("Ledger entries", "the number's hash is removed; amounts stay"),
     "stored_answers": ("Answers stored for replay (Idempotency-Key)", "answers and hashes are removed"),
-    "requests": ("Requests in the request log", "the number's mask and hash are removed"),
     "admin_entries": ("History entries", "the number is removed; who did what stays"),
 }
 STAYS = (

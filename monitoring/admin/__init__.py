@@ -1,4 +1,4 @@
-"""The console's pages of alerts, notices, the request log and sources."""
+"""The console's pages of alerts, notices and sources."""
 
 from core.admin import import_pages
 

@@ -20,13 +20,14 @@ from core.admin import (
     ReadOnlyAdmin,
     Unchanged,
     form_action,
+    related_page,
     require,
 )
 from core.forms import TextField
 from lookup import source_actions
 from lookup.models import SourcePause
 from monitoring import incidents, source_report, source_statistics
-from monitoring.models import Source
+from monitoring.models import Source, SourceResult
 from monitoring.source_statistics import BOUNDS_MS, SourceUsage
 from phonebook.address_books import books as address_books
 from phonebook.imports import data_sets
@@ -114,6 +115,9 @@ class SourcesAdmin(ReadOnlyAdmin):
         period, now = periods.from_query(request.GET), timezone.now()
         if (source := source_report.details(object_id, period, now)) is None:
             raise Http404
+        if source["bound"] and (requests := related_page(request, SourceResult)):
+            for failure in source["last_failures"]:
+                failure.requests_url = requests.url(failure)
         actions = self.get_actions_detail(request, object_id)
         return self.render_page(
             request,

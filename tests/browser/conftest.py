@@ -172,7 +172,7 @@ from accounts import credits, customer_webhooks, tokens
 from accounts.models import ApiToken, CreditEntry, Customer, TokenDay
 from lookup.models import SourceCheck, SourcePause
 from monitoring import incidents, mutes
-from monitoring.models import AlertRecipient, Incident, Notice, RequestLogEntry
+from monitoring.models import AlertRecipient, Incident, Notice
 from tests.month import fill
 now, made = timezone.now(), fill()
 name = "A customer whose name is as long as the field admits it, incorporated in 1987, of Springfield"
@@ -212,7 +212,6 @@ SourceCheck.objects.create(
 Notice.objects.create(token_id=made["token"], threshold=50, balance=50, attempts=8, outcome="given up")
 other = CreditEntry.objects.filter(token=made["token"], kind="search").exclude(pk=made["search"]).latest("created_at")
 print(json.dumps({**made, "test_token": test_token.pk, "other": other.pk,
-    "request": RequestLogEntry.objects.filter(outcome="found_degraded").latest("created_at").pk,
     "notice": Incident.objects.get(pk=made["incident"]).notices.earliest("pk").pk}))
 """
 

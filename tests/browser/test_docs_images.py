@@ -92,8 +92,6 @@ def test_pictures_of_the_documentation(page: "Page", filled: tuple[Service, dict
         ("console-token", f"accounts/apitoken/{made['token']}/change/", "Requests in 30 days", 860),
         ("console-customer", f"accounts/customer/{made['customer']}/change/", "API tokens", 860),
         ("console-ledger-entry", f"accounts/creditentry/{made['search']}/change/", "Check a number", 1020),
-        ("console-requests", "monitoring/requestlogentry/", "both sources matched", 860),
-        ("console-request", f"monitoring/requestlogentry/{made['request']}/change/", "Source A: found", 700),
         ("console-sources", "monitoring/source/", "twilio", 720),
         ("console-source", "monitoring/source/twilio/change/", "twilio", 980),
         ("console-alerts", "monitoring/incident/", "Source slow", 620),

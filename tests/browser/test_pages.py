@@ -43,9 +43,6 @@ PAGES = {
     "ledger": "/admin/accounts/creditentry/",
     "ledger-row": "/admin/accounts/creditentry/{search}/change/",
     "refund": "/admin/accounts/creditentry/{other}/refund/",
-    "requests": "/admin/monitoring/requestlogentry/",
-    "requests-failed": "/admin/monitoring/requestlogentry/?failed=source_b&reason=late",
-    "request": "/admin/monitoring/requestlogentry/{request}/change/",
     "notices": "/admin/monitoring/notice/",
     "notice": "/admin/monitoring/notice/{notice}/change/",
     "alerts": "/admin/monitoring/incident/",
@@ -115,7 +112,6 @@ LISTS = (
     "tokens",
     "customers",
     "ledger",
-    "requests",
     "notices",
     "rules",
     "contacts",
@@ -123,6 +119,7 @@ LISTS = (
     "users",
     "roles",
     "history",
+    *of_addons("LISTS"),
 )
 
 

@@ -39,7 +39,7 @@ def test_output_counts_deletions_without_number_or_name() -> None:
     assert said == (
         "Erased 49********42 (DE), 1********42 (US). Deleted: contacts 2 (in address books 0), "
         "complaint days 0 (subjects 0), rules 0. "
-        "Cleared: imports 0, ledger entries 0, stored answers 0, requests in the request log 0, history entries 0."
+        "Cleared: imports 0, ledger entries 0, stored answers 0, history entries 0."
         + "".join(f" {each.title}: 0." for each in NUMBERED)
         + "\n"
     )
@@ -60,7 +60,7 @@ def test_json_output() -> None:
         "ledger_entries": 0,
         "stored_answers": 0,
         "admin_entries": 0,
-        "requests": 0,
+        **of_addons("ERASED"),
         "blocked": 0,
         **{each.name: 0 for each in NUMBERED},
     }

@@ -21,7 +21,7 @@ from core import write_buffer
 from core.retention import KEPT_DAYS
 from lookup.answers import NotFound, SourceCall
 from monitoring import mutes, source_statistics
-from monitoring.models import AlertMute, RequestLogEntry, Source
+from monitoring.models import AlertMute, Source
 from phonebook import cache_versions
 from phonebook.imports import complaints as complaint_imports
 from phonebook.models import CacheVersion, ComplaintDay
@@ -38,7 +38,7 @@ def prune() -> dict[str, Any]:
 
 NOTHING = dict.fromkeys(
     (
-        *("requests", "idempotency_records", "usage_rows", "notices", "alerts", "alert_mutes", "unknown_charges"),
+        *("idempotency_records", "usage_rows", "notices", "alerts", "alert_mutes", "unknown_charges"),
         *("complaint_days", "imports", "subjects", "cache_versions", "sessions"),
         *of_addons("PRUNED"),
     ),
@@ -50,7 +50,6 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
     integrator.search(Idempotency_Key="k")
     write_buffer.process_buffer.flush()
     assert prune() == NOTHING
-    RequestLogEntry.objects.update(created_at=timezone.now() - timedelta(days=7, minutes=1))
     IdempotencyRecord.objects.update(created_at="2000-01-01T00:00:00Z")
     monkeypatch.setattr(source_statistics, "PRUNE_ROWS", 1)
     Source.objects.update(hour=timezone.now() - timedelta(days=KEPT_DAYS, hours=1))
@@ -67,7 +66,6 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
         Session.objects.create(session_key=key, session_data="", expire_date=expires)
     assert prune() == {
         **NOTHING,
-        "requests": 1,
         "idempotency_records": 1,
         "usage_rows": 2,
         "notices": 0,
@@ -85,7 +83,7 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
     assert Source.objects.get().connector == "x"
     out = StringIO()
     call_command("prune", stdout=out)
-    assert out.getvalue().startswith("Deleted: requests 0, idempotency records 0, usage rows 0, notices 0, alerts 0, ")
+    assert out.getvalue().startswith("Deleted: idempotency records 0, usage rows 0, notices 0, alerts 0, ")
 
 
 def complaint(day: date, number: str = NUMBER) -> None:

@@ -15,7 +15,7 @@ from accounts import customer_webhooks, customers, tokens
 from console.models import Invitation
 from lookup.models import SourcePause
 from monitoring import notices
-from monitoring.models import AlertRecipient, Incident, Notice, RequestLogEntry, Source
+from monitoring.models import AlertRecipient, Incident, Notice, Source
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
 from tests import awaited
 from tests.plugin import of_addons
@@ -36,17 +36,6 @@ def one_of_each() -> dict[str, Model]:
     SourcePause.objects.create(connector=PAUSED, reason="invoice", paused_by="olga")
     TOTPDevice.objects.create(user=user, name="Authenticator app")
     search = token.entries.get(kind="search")
-    request = RequestLogEntry.objects.create(
-        created_at=now,
-        token=token,
-        request_id="r1",
-        status=200,
-        outcome="found_both",
-        charged=True,
-        replayed=False,
-        entry=search,
-        duration_us=2_000,
-    )
     customer = customers.create(name="Example Ltd", contacts=["owner@example.org"])
     customer_webhooks.save(customer=customer, url="https://hooks.example.org/callerid")
     return {
@@ -64,7 +53,6 @@ def one_of_each() -> dict[str, Model]:
         ),
         "monitoring.alertrecipient": AlertRecipient.objects.create(email="desk@example.org"),
         "monitoring.source": Source.objects.create(hour=now, connector="x", outcome="found", count=1),
-        "monitoring.requestlogentry": request,
         "phonebook.numberrule": NumberRule.objects.create(number=NUMBER, name="Example Bakery"),
         "phonebook.contact": Contact.objects.create(number=NUMBER, name="Example Bakery"),
         "phonebook.complaintday": ComplaintDay.objects.create(number=NUMBER, source="desk", day=now.date(), total=1),

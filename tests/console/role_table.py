@@ -72,8 +72,6 @@ monitoring.source pause                -       -       -        -        yes    
 monitoring.source resume               -       -       -        -        yes       -        yes
 monitoring.source test                 -       -       -        yes      yes       -        yes
 
-monitoring.requestlogentry list        -       -       -        yes      yes       yes      yes
-
 phonebook.numberrule list              -       -       -        yes      yes       yes      yes
 phonebook.numberrule add               -       -       -        -        yes       -        yes
 phonebook.numberrule change            -       -       -        -        yes       -        yes

@@ -16,7 +16,6 @@ TYPED = "030 23125555"
 #: By name of the URL, what is sent with the number, and the name of its field.
 PAGES = {
     "monitoring_source_test": ({}, "number"),
-    "monitoring_requestlogentry_changelist": ({}, "number"),
     "phonebook_numberrule_add": ({"spam": "true"}, "number"),
     "phonebook_contact_add": ({"name": "x"}, "number"),
     "phonebook_complaintday_add": ({}, "number"),

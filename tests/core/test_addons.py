@@ -98,11 +98,12 @@ from io import BytesIO
 from django.contrib.auth.models import Group, User
 from django.test import Client
 from console import pages
-from accounts import customers
+from accounts import customers, tokens
 from console.admin.erasure import what
 from core.console_search import KINDS
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import open_text
+from phonebook.models import NumberRule
 from tests.addons.plain.services import called
 import callerid_project.asgi
 viewer = User.objects.create_user("v", password="v", is_staff=True)
@@ -122,6 +123,13 @@ request.user = viewer
 numbers = next(each for each in pages.sidebar(request) if each["title"] == "Numbers")
 actions = pages.permitted(request, pages.actions())
 print([each["title"] for each in numbers["items"]], actions[-1].title)
+token = tokens.issue(name="pbx", actor="v").token
+print('href="/plain?token=' in client.get(f"/admin/accounts/apitoken/{token.pk}/change/").text, end=" ")
+viewer.groups.add(Group.objects.get(name="operator"))
+rule = NumberRule.objects.create(number=447700900123, spam=True)
+print("Plain page of this number" in client.get(f"/admin/phonebook/numberrule/{rule.pk}/change/").text, end=" ")
+print("peak: 430 a minute" in client.get("/admin/status/").text)
+viewer.groups.remove(Group.objects.get(name="operator"))
 auditor = User.objects.create_user("a", is_staff=True)
 auditor.groups.add(Group.objects.get(name="auditor"))
 for user in (viewer, auditor):
@@ -138,8 +146,9 @@ print(called)
         "('Plain numbers', 'deleted') ['start']",
         "True True",
         "[True, True, True, False]",
-        "404 ['Plain kind', 'Request log']",
+        "404 ['Plain kind']",
         "['Plain page'] Do it",
+        "True True True",
         "True",
         "False",
         "['Ann False']",

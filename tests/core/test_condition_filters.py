@@ -11,10 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from accounts.admin.ledger_queries import LedgerForm
-from accounts.models import CreditEntry
-from monitoring.admin.requests import RequestLogForm
-from monitoring.models import RequestLogEntry, Source
+from monitoring.models import Source
 from tests.console.console_rows import one_of_each
 
 pytestmark = pytest.mark.django_db
@@ -39,9 +36,10 @@ def address(model: type[Model]) -> str:
 
 
 def allowed(model: type[Model]) -> tuple[str, ...]:
-    if form := {CreditEntry: LedgerForm, RequestLogEntry: RequestLogForm}.get(model):
+    page = site._registry[model]
+    if form := getattr(page, "list_form", None):
         return tuple(form.base_fields)
-    return getattr(site._registry[model], "lookups_allowed", ())
+    return getattr(page, "lookups_allowed", ())
 
 
 def conditions(model: type[Model]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from accounts.models import SearchHour
 from accounts.request_statistics import HOURS, TOKEN_DAYS
 from core import db, write_buffer
 from core.write_buffer import BufferedTable, WriteBuffer
-from monitoring import request_log, source_statistics
+from monitoring import source_statistics
 from tests import plugin
 
 HOUR = datetime(2026, 3, 1, tzinfo=UTC)
@@ -76,7 +76,6 @@ def test_flush_writes_what_the_orm_would(process_buffer: WriteBuffer) -> None:
     [
         HOURS,
         TOKEN_DAYS,
-        request_log.TABLE,
         source_statistics.HOURS,
         source_statistics.RESULTS,
         source_statistics.TOKEN_DAYS,

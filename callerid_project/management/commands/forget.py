@@ -57,7 +57,7 @@ class Command(JSONCommand):
                 "complaint days {complaint_days} (subjects {subjects}), "
                 "rules {rules}. "
                 "Cleared: imports {imports}, ledger entries {ledger_entries}, stored answers {stored_answers}, "
-                "requests in the request log {requests}, history entries {admin_entries}."
+                "history entries {admin_entries}."
             ).format(shown, **result)
             message += "".join(f" {each.title}: {result[each.name]}." for each in NUMBERED)
             if result["blocked"]:

@@ -10,7 +10,7 @@ from django.utils.module_loading import import_string
 from accounts import idempotency, request_statistics, unknown_charges
 from core.commands import JSONCommand
 from core.retention import EXPIRING, KEPT_DAYS
-from monitoring import incidents, mutes, notices, request_log, source_statistics, task_runs
+from monitoring import incidents, mutes, notices, source_statistics, task_runs
 from phonebook import cache_versions
 from phonebook.imports import batches
 from phonebook.imports.complaints import drop_unused_subjects, prune_complaints
@@ -20,10 +20,9 @@ _OF_ADDONS = "".join(f"{each.sentence}, " for each in EXPIRING)
 
 class Command(JSONCommand):
     help = (
-        f"Delete requests from the request log after {settings.REQUEST_LOG_DAYS} days (REQUEST_LOG_DAYS), idempotency "
-        f"records after 24 hours, statistics, settled notices, alerts and settled charges after {KEPT_DAYS} days, "
-        f"complaints after {settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, "
-        f"imports after {KEPT_DAYS} days, {_OF_ADDONS}cache versions after "
+        f"Delete idempotency records after 24 hours, statistics, settled notices, alerts and settled charges after "
+        f"{KEPT_DAYS} days, complaints after {settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused "
+        f"complaint subjects, imports after {KEPT_DAYS} days, {_OF_ADDONS}cache versions after "
         f"{cache_versions.KEPT.days} days, and expired sessions and mutes. First "
         "refund searches that were answered with 500 and yet charged (docs/ledger.md). Safe while serving; run it "
         "daily from cron."
@@ -33,7 +32,6 @@ class Command(JSONCommand):
         unknown_charges.ChargeSettler().flush()
         of_addons = {each.name: import_string(each.prune)() for each in EXPIRING}
         deleted = {
-            "requests": request_log.prune(),
             "idempotency_records": idempotency.prune(),
             "usage_rows": source_statistics.prune() + request_statistics.prune(),
             "notices": notices.prune(),

@@ -15,16 +15,18 @@ from accounts import credits, tokens
 from accounts.models import ApiToken, CreditEntry, Customer
 from core import numbers
 from core.console_search import MAX_SHOWN
-from core.hashing import keyed_hash
-from monitoring.models import RequestLogEntry
+from phonebook.admin.base import NUMBER_PAGES
 from phonebook.models import ComplaintDay, Contact, NumberRule
 from tests import awaited
 from tests.console.console_rows import NUMBER
 from tests.console.role_table import ROLES, logged_in
+from tests.plugin import of_addons
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
 FIND = reverse("admin:search")
+#: Of add-ons, what a search by request id or number finds beside the ledger.
+LOGS = of_addons("FOUND_BY_REQUEST")
 
 
 def find(client: Client, text: str) -> Any:
@@ -80,10 +82,10 @@ def test_single_result_opens_at_once(boss: Client, rows: dict[str, Model]) -> No
     by_request_id = find(boss, "r1").context["groups"]
     assert {group.title: [one.url for one in group.results] for group in by_request_id} == {
         "Ledger": [change("accounts_creditentry", entry.pk)],
-        "Request log": [change("monitoring_requestlogentry", rows["monitoring.requestlogentry"].pk)],
+        **{title: [change(model.replace(".", "_"), rows[model].pk)] for title, model in LOGS.items()},
     }
     assert opened(boss, "somebody@") == change("auth_user", rows["auth.user"].pk)
-    assert opened(boss, "request log") == reverse("admin:monitoring_requestlogentry_changelist")
+    assert opened(boss, "test a number") == reverse("admin:monitoring_source_test")
     assert opened(boss, "two-factor") == reverse("admin:second_factor")
     assert opened(boss, "geogr") == reverse("admin:monitoring_source_change", args=["geography"])
     customer = change("accounts_customer", rows["accounts.customer"].pk)
@@ -105,16 +107,15 @@ def test_reference_finds_the_top_up(boss: Client) -> None:
 
 @pytest.mark.parametrize("typed", ["+49 30 2312-5042", "493023125042", "+49.30.23125042"])
 def test_number_is_found_and_in_no_url(boss: Client, rows: dict[str, Model], typed: str) -> None:
-    RequestLogEntry.objects.update(number_hash=keyed_hash("number", str(NUMBER)))
     page = find(boss, typed)
     groups = {group.title: group.results for group in page.context["groups"]}
-    assert set(groups) == {"Rules", "Contacts", "Complaints", "Request log"}
+    assert set(groups) == {"Rules", "Contacts", "Complaints", *LOGS}
     urls = [result.url for of_kind in groups.values() for result in of_kind]
     assert not [url for url in urls if "3023125" in url or "2312-5042" in url]
     for url in urls:
         assert boss.get(url).status_code == 200
     title = page.text.partition("<title>")[2].partition("</title>")[0]
-    assert "4 results" in title
+    assert f"{len(groups)} results" in title
     assert str(NUMBER) not in title
     assert numbers.formatted(str(NUMBER)) in boss.get(groups["Complaints"][0].url).text
 
@@ -126,13 +127,13 @@ def test_each_role_finds_only_what_it_may_open(rows: dict[str, Model], clients: 
         "staff": set[str](),
         "viewer": {"Customers", "API tokens", "Sources"},
         "billing": {"Customers", "API tokens", "Ledger"},
-        "support": {"Customers", "API tokens", "Sources", "Ledger", "Request log", "Rules"},
-        "operator": {"Customers", "API tokens", "Sources", "Ledger", "Request log", "Rules", "Pages"},
-        "auditor": {*kinds.values(), "Request log"},
-        "superuser": {*kinds.values(), "Request log"},
+        "support": {"Customers", "API tokens", "Sources", "Ledger", *LOGS, "Rules"},
+        "operator": {"Customers", "API tokens", "Sources", "Ledger", *LOGS, "Rules", "Pages"},
+        "auditor": {*kinds.values(), *LOGS},
+        "superuser": {*kinds.values(), *LOGS},
     }
-    opens = {"Ledger": "creditentry", "Request log": "requestlogentry"}
-    by_text = [*kinds.items(), ("r1", "Request log")]
+    opens = {"Ledger": "creditentry", **{title: model.split(".")[1] for title, model in LOGS.items()}}
+    by_text = [*kinds.items(), *(("r1", title) for title in LOGS)]
     for role in ROLES:
         for text, kind in by_text:
             response = find(clients[role], text)
@@ -222,7 +223,7 @@ def test_timeout_of_one_kind_leaves_the_others(
     monkeypatch.setattr(NumberRule.objects, "filter", timed_out)
     page = find(boss, str(NUMBER))
     assert "The database timed out. Enter more characters." in page.text
-    assert [len(group.results) for group in page.context["groups"]] == [0, 1, 1]
+    assert [len(group.results) for group in page.context["groups"]] == [*(1 for _ in LOGS), 0, 1, 1]
 
 
 def test_number_of_queries_does_not_grow(boss: Client) -> None:
@@ -316,18 +317,13 @@ def test_actions_on_tokens_of_one_name_are_told_apart(boss: Client) -> None:
 
 def test_palette_offers_pages_for_a_number(boss: Client) -> None:
     text = boss.post(FIND, {"q": str(NUMBER), "palette": "1"}).text
-    assert 'data-status="2 results"' in text
+    assert f'data-status="{len(NUMBER_PAGES)} results"' in text
     assert 'name="number" value="+49 30 23125042"' in text
-    for title, url in (
-        ("Requests for this number", "admin:monitoring_requestlogentry_changelist"),
-        ("Test this number", "admin:monitoring_source_test"),
-    ):
+    for title, (_, url) in NUMBER_PAGES.items():
         assert f'formaction="{reverse(url)}">{title}</button>' in text
     ComplaintDay.objects.create(number=NUMBER, source="x", day=date(2026, 1, 1), total=1)
     text = boss.post(FIND, {"q": str(NUMBER), "palette": "1"}).text
-    assert text.index("Requests for this number") < text.index("Complaints about")
-    response = boss.post(reverse("admin:monitoring_requestlogentry_changelist"), {"number": str(NUMBER)})
-    assert (response.status_code, str(NUMBER) in response["Location"]) == (302, False)
+    assert text.index("Test this number") < text.index("Complaints about")
     assert "this number" not in logged_in("viewer").post(FIND, {"q": str(NUMBER), "palette": "1"}).text
 
 

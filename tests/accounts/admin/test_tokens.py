@@ -116,14 +116,6 @@ def test_who_may_not_edit_tokens_sets_no_rate_limit(staff: Callable[..., Client]
     assert ApiToken.objects.get().rate_limit is None
 
 
-def test_page_links_the_requests_of_the_token(admin_client: Client, token: ApiToken) -> None:
-    address = f"/admin/monitoring/requestlogentry/?token=%23{token.pk}&since={token.created_at:%Y-%m-%d}"
-    link = f'href="{address.replace("&", "&amp;")}">All requests of this token'
-    assert link in admin_client.get(page(token, "change")).text
-    [each] = admin_client.get(address).context["cl"].form.filters
-    assert (each.name, each.value) == ("token", token.pk)
-
-
 def test_page_links_the_available_actions(admin_client: Client, token: ApiToken) -> None:
     text = admin_client.get(page(token, "change")).text
     assert all(page(token, action) in text for action in ACTIONS)

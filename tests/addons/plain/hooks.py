@@ -3,6 +3,7 @@
 from callerid_project import hooks
 from console import blocks, pages
 from core import console_search, retention
+from monitoring.hooks import OUTCOMES_BY_MINUTE
 from phonebook.imports import CHANGE_STORES
 
 PACKAGE = "tests.addons.plain"
@@ -19,6 +20,7 @@ pages.HEADER.add(pages.HeaderPart("plain_header.html", "plain.css", "plain.js"))
 blocks.BLOCKS.add(blocks.Block("plain/block.html", f"{PACKAGE}.services.block"))
 pages.VIEWS.add(pages.View("plain/", f"{PACKAGE}.services.page", "plain"))
 pages.EXTENSIONS.add(pages.Extension("accounts.customer", f"{PACKAGE}.console.PlainActions"))
+OUTCOMES_BY_MINUTE.add(f"{PACKAGE}.services.outcomes_by_minute")
 console_search.KINDS.add(console_search.Kind("Plain kind", "anything", f"{PACKAGE}.services.found"))
 retention.EXPIRING.add(retention.Expiring("plain_rows", f"{PACKAGE}.services.prune", "plain rows after 9 days"))
 retention.NUMBERED.add(

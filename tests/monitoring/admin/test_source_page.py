@@ -179,13 +179,6 @@ def test_last_failures_are_those_of_each_reason_and_message(frozen: None, admin_
     assert "The last failed call for each reason and message" in text
 
 
-def test_reason_of_a_failure_links_to_its_requests(frozen: None, admin_client: Client) -> None:
-    failed("late", seconds_ago=90)
-    address = f"/admin/monitoring/requestlogentry/?failed={REMOTE}&reason=late&since=2026-03-09"
-    assert f'<a href="{address.replace("&", "&amp;")}">late: no reply in time</a>' in admin_client.get(url(REMOTE)).text
-    assert not admin_client.get(address).context["cl"].form.errors
-
-
 def test_unknown_source_is_not_found(frozen: None, admin_client: Client) -> None:
     for name in ("nobody", "operator%20rules", "a/b", "%00", "x" * 3000):
         assert admin_client.get(url(name)).status_code == 404

@@ -4,15 +4,17 @@ A row has the masked number and its keyed hash; no number in clear, no name, no 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import CharField, Count, QuerySet
+from django.db.models.functions import Cast, Substr
 from django.utils import timezone
 
+from contrib.request_log.models import RequestLogEntry
 from core import metrics, write_buffer
 from core.hashing import keyed_hash
 from core.retention import PRUNE_ROWS, delete_batch, delete_in_batches, update_in_batches
@@ -20,7 +22,6 @@ from core.write_buffer import BufferedTable
 from lookup.answers import Failed
 from lookup.recording import SearchRecord
 from lookup.search import SLOTS, SlotResult
-from monitoring.models import RequestLogEntry
 
 #: Rate-limited requests of one token that a process logs per minute. Further ones are only counted: nothing limits how
 #: many a client sends. All other requests are within the token's rate limit.
@@ -49,12 +50,15 @@ def _older_than(days: int) -> QuerySet[RequestLogEntry]:
     return RequestLogEntry.objects.filter(created_at__lt=timezone.now() - timedelta(days=days))
 
 
-@metrics.sampler
 def delete_overdue() -> None:
     """Without `prune` the table does not grow without bound. Where it runs daily, there are none. Raises django.db's
     errors."""
     if overdue().exists():
         delete_batch(overdue(), PRUNE_ROWS)
+
+
+def delete_while_serving() -> None:
+    metrics.sampler(delete_overdue)
 
 
 TABLE = BufferedTable(
@@ -121,6 +125,23 @@ def about(numbers: Sequence[str]) -> QuerySet[RequestLogEntry]:
     return RequestLogEntry.objects.filter(number_hash__in=[keyed_hash("number", number) for number in numbers])
 
 
+def count(numbers: Sequence[str]) -> int:
+    return about(numbers).count()
+
+
 def erase(numbers: Sequence[str]) -> int:
     """Remove mask and hash of `numbers` from the rows that have them; returns how many changed."""
     return update_in_batches(about(numbers), ERASE_ROWS, number_hash=None, number_mask="")
+
+
+def outcomes_by_minute(since: datetime, outcomes: Iterable[str]) -> Iterator[tuple[datetime, str, int]] | None:
+    """For monitoring.hooks. One statement.
+
+    The log has no requests without a valid token, and not every rate-limited one (MAX_RATE_LIMITED)."""
+    if not settings.REQUEST_LOG_DAYS:
+        return None
+    logged = RequestLogEntry.objects.filter(created_at__gte=since, outcome__in=[*outcomes])
+    # As text, such as `2026-03-09 14:20`: on SQLite, TruncMinute calls a Python function for each row.
+    rows = logged.annotate(minute=Substr(Cast("created_at", CharField()), 1, 16)).values_list("minute", "outcome")
+    counts = rows.annotate(total=Count("pk")).order_by()
+    return ((datetime.fromisoformat(minute).replace(tzinfo=UTC), outcome, total) for minute, outcome, total in counts)

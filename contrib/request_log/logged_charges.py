@@ -9,7 +9,7 @@ from django.db.models import DateTimeField, ExpressionWrapper, OuterRef, Subquer
 from django.utils import timezone
 
 from accounts.models import CreditEntry
-from monitoring.models import RequestLogEntry
+from contrib.request_log.models import RequestLogEntry
 
 #: The answer is logged after the ledger entry is written.
 MAX_WRITE_DELAY = timedelta(minutes=1)

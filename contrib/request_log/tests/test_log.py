@@ -12,10 +12,10 @@ from django.utils import timezone
 from accounts import charging, credits
 from accounts.models import CreditEntry, SearchHour
 from callerid_project.management.commands.prune import Command as Prune
+from contrib.request_log import log
+from contrib.request_log.models import RequestLogEntry
 from core import metrics, write_buffer
 from core.hashing import keyed_hash
-from monitoring import request_log
-from monitoring.models import RequestLogEntry
 from phonebook.models import NumberRule
 from tests.api import NUMBER, Integrator
 
@@ -190,12 +190,12 @@ def test_rows_equal_the_statistics(integrator: Integrator, settings: Any) -> Non
 def test_rate_limited_requests_are_logged_up_to_a_limit(
     integrator: Integrator, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_log, "MAX_RATE_LIMITED", 2)
+    monkeypatch.setattr(log, "MAX_RATE_LIMITED", 2)
     other = Integrator()
     settings.RATE_LIMIT = (1, 3600)
     began = timezone.now().replace(second=0)
     for moment in (began, began + timedelta(minutes=1)):
-        monkeypatch.setattr(request_log, "datetime", SimpleNamespace(now=lambda _, moment=moment: moment))
+        monkeypatch.setattr(log, "datetime", SimpleNamespace(now=lambda _, moment=moment: moment))
         for caller in (integrator, other):
             for _ in range(4):
                 caller.search()
@@ -210,28 +210,30 @@ def test_log_is_off_with_0_days_and_prune_deletes_the_rest(integrator: Integrato
     settings.REQUEST_LOG_DAYS = 0
     assert integrator.search().status_code == 200
     assert len(logged()) == 1
-    assert request_log.prune() == 1
+    assert log.prune() == 1
     assert logged() == []
     assert "REQUEST_LOG_DAYS" in Prune.help
 
 
 def test_prune_deletes_in_batches_what_is_too_old(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_log, "PRUNE_ROWS", 2)
+    monkeypatch.setattr(log, "PRUNE_ROWS", 2)
     for _ in range(6):
         integrator.search()
     kept, *old = logged()
     too_old = timezone.now() - timedelta(days=7, minutes=1)
     RequestLogEntry.objects.filter(pk__in=[row.pk for row in old]).update(created_at=too_old)
-    assert request_log.prune() == 5
+    assert log.prune() == 5
     assert logged() == [kept]
 
 
-def test_without_prune_rows_a_day_overdue_are_deleted(integrator: Integrator) -> None:
+def test_without_prune_rows_a_day_overdue_are_deleted(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
     """The failing sequence: nobody runs `prune`, and the table grows until the disk is full."""
     for _ in range(3):
         integrator.search()
     logged()
     RequestLogEntry.objects.update(created_at=timezone.now() - timedelta(days=7, hours=23))
+    monkeypatch.setattr(metrics, "_samplers", [])
+    log.delete_while_serving()
     metrics.sample()
     assert len(logged()) == 3
     RequestLogEntry.objects.update(created_at=timezone.now() - timedelta(days=8, minutes=1))
@@ -245,7 +247,12 @@ def test_overdue_rows_are_found_by_their_index(integrator: Integrator) -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL enable_seqscan = off")
-    assert "requestlog_created" in request_log.overdue().explain()
+    assert "requestlog_created" in log.overdue().explain()
+
+
+def test_every_column_is_written() -> None:
+    columns = {field.attname for field in RequestLogEntry._meta.concrete_fields}
+    assert columns == {"id", *log.TABLE.key, *log.TABLE.values}
 
 
 # --- Failures ----------------------------------------------------------------------------------------------------

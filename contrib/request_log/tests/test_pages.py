@@ -14,17 +14,17 @@ from django.utils import timezone
 
 from accounts import customers, tokens
 from accounts.models import ApiToken, CreditEntry
+from contrib.request_log import log
+from contrib.request_log.models import RequestLogEntry
 from core import numbers, write_buffer
 from core.hashing import keyed_hash
-from monitoring import request_log
-from monitoring.models import RequestLogEntry
 from tests.accounts.admin.pages import query_count
 from tests.api import Integrator
 from tests.console_pages import table, words
 
 pytestmark = pytest.mark.django_db
 
-URL = "/admin/monitoring/requestlogentry/"
+URL = "/admin/request_log/requestlogentry/"
 LEDGER = "/admin/accounts/creditentry/"
 NUMBER, OTHER = "493023125042", "493023125043"
 T = "tests.connectors."
@@ -189,7 +189,7 @@ def test_number_is_found_by_hash_and_in_no_url(admin_client: Client) -> None:
     again = searched(admin_client, outcome="found_both", number_hash=response.context["cl"].form.data["number_hash"])
     assert ids(again) == ["other"]
     assert ids(searched(admin_client, number=NUMBER, number_hash=number_hash)) != ["other"]
-    request_log.erase([OTHER])
+    log.erase([OTHER])
     response = admin_client.get(URL, {"number_hash": number_hash})
     assert ids(response) == []
     assert "Only requests for one number." in response.text

@@ -14,16 +14,16 @@ from django.utils import timezone
 
 from accounts import credits, customers, tokens
 from accounts.models import ApiToken, CreditEntry
+from contrib.request_log import logged_charges
+from contrib.request_log.models import RequestLogEntry
 from core import numbers
 from core.hashing import keyed_hash
-from monitoring import logged_charges
-from monitoring.models import RequestLogEntry
 from tests.accounts.admin.pages import query_count
 from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 
-REQUESTS, LEDGER = "/admin/monitoring/requestlogentry/", "/admin/accounts/creditentry/"
+REQUESTS, LEDGER = "/admin/request_log/requestlogentry/", "/admin/accounts/creditentry/"
 NUMBER, OTHER = "493023125042", "493023125043"
 MARK = "repeated within 1 minute"
 
@@ -73,7 +73,7 @@ def test_search_that_is_not_logged_has_no_outcome(admin_client: Client, token: A
     entry = charged(token, seconds_ago=300)
     RequestLogEntry.objects.all().delete()
     assert "matched" not in rows(admin_client, LEDGER)[1]
-    assert "No longer in the request log." in admin_client.get(f"{LEDGER}{entry.pk}/change/").text
+    assert "No longer kept." in admin_client.get(f"{LEDGER}{entry.pk}/change/").text
 
 
 @pytest.mark.parametrize("permissions", [("view_creditentry", "view_requestlogentry"), ("view_creditentry",)])

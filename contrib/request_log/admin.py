@@ -21,6 +21,8 @@ from accounts.admin.ledger_queries import LedgerForm
 from accounts.admin.token_rows import TokenListAdmin, TokenListForm, customer_filter, token_filter
 from accounts.models import ApiToken, CreditEntry
 from accounts.request_statistics import OUTCOMES
+from contrib.request_log import logged_charges
+from contrib.request_log.models import RequestLogEntry
 from core import numbers
 from core.admin import RELATED_PAGES, RelatedPage
 from core.cells import change_link, column, failed, html_link, page_url, short_id, shortened
@@ -31,8 +33,7 @@ from core.list_fields import choice_field, text_field
 from core.long_lists import Filter
 from lookup.search import SLOTS
 from lookup.source_actions import configured
-from monitoring import logged_charges
-from monitoring.models import RequestLogEntry
+from monitoring.models import SourceResult
 from monitoring.source_statistics import REASONS, advice, is_failure, outcome_text
 from monitoring.templatetags.figures import milliseconds
 from phonebook.admin.base import NUMBER_PAGES
@@ -188,7 +189,7 @@ def _repeated_label(earlier_id: int | None) -> str:
     """What is said of a charge that repeats that of an earlier request (logged_charges.repeated), with a link to it."""
     if earlier_id is None:
         return ""
-    link = change_link("monitoring_requestlogentry", earlier_id, "earlier request")
+    link = change_link("request_log_requestlogentry", earlier_id, "earlier request")
     return format_html('<strong class="console-repeated">repeated within 1 minute</strong> <small>{}</small>', link)
 
 
@@ -204,12 +205,16 @@ def _can_refund(request: HttpRequest) -> bool:
     return request.user.has_perms(["accounts.view_creditentry", REFUND])
 
 
-_PERMISSION = "monitoring.view_requestlogentry"
-NUMBER_PAGES["Requests for this number"] = (_PERMISSION, "admin:monitoring_requestlogentry_changelist")
+_PERMISSION = "request_log.view_requestlogentry"
+NUMBER_PAGES["Requests for this number"] = (_PERMISSION, "admin:request_log_requestlogentry_changelist")
 RELATED_PAGES[ApiToken] = RelatedPage(
     _PERMISSION, lambda token: _list_url(token=f"#{token.pk}", since=f"{token.created_at:%Y-%m-%d}")
 )
 RELATED_PAGES[CreditEntry] = RelatedPage(_PERMISSION, _request_of, _details_of)
+RELATED_PAGES[SourceResult] = RelatedPage(
+    _PERMISSION,
+    lambda failure: _list_url(failed=failure.connector, reason=failure.reason, since=f"{failure.at:%Y-%m-%d}"),
+)
 
 
 def found(search: Search) -> Iterable[Result]:

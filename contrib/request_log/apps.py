@@ -1,0 +1,6 @@
+from core.addons import Addon
+
+
+class RequestLogAddon(Addon):
+    name = "contrib.request_log"
+    adopts = (("monitoring", ("requestlogentry",)),)
