@@ -113,6 +113,7 @@ print(f'href="{customer}/greet/"' in client.get(f"{customer}/change/").text, end
 print("Hello, Example Ltd (#1)." in client.post(f"{customer}/greet/", follow=True).text)
 response = client.get("/admin/")
 print([part in response.text for part in ("Plain header", "/static/plain.css", "/static/plain.js", "search-input")])
+print([part in response.text for part in ("Plain sentence.", "attention")], "failing_since" in called)
 print(client.get("/admin/search/?s=token").status_code, [kind.title for kind in KINDS])
 request = response.wsgi_request
 request.user = viewer
@@ -130,6 +131,7 @@ for user in (viewer, auditor):
         "('Plain numbers', 'deleted') ['start']",
         "True True",
         "[True, True, True, False]",
+        "[True, True] True",
         "404 ['Plain kind', 'Request log']",
         "['Plain page'] Do it",
         "True",

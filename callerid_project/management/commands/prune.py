@@ -11,7 +11,7 @@ from accounts import idempotency, request_statistics, unknown_charges
 from core.commands import JSONCommand
 from core.retention import EXPIRING, KEPT_DAYS
 from lookup import file_lookups
-from monitoring import incidents, mutes, notices, request_log, source_statistics, task_runs
+from monitoring import request_log, source_statistics, task_runs
 from phonebook import cache_versions
 from phonebook.imports import batches, undo, uploads
 from phonebook.imports.complaints import drop_unused_subjects, prune_complaints
@@ -22,12 +22,12 @@ _OF_ADDONS = "".join(f"{each.sentence}, " for each in EXPIRING)
 class Command(JSONCommand):
     help = (
         f"Delete requests from the request log after {settings.REQUEST_LOG_DAYS} days (REQUEST_LOG_DAYS), idempotency "
-        f"records after 24 hours, statistics, settled notices, alerts and settled charges after {KEPT_DAYS} days, "
+        f"records after 24 hours, statistics and settled charges after {KEPT_DAYS} days, "
         f"complaints after {settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, what "
         f"is kept to undo imports after {batches.UNDO_DAYS} days, imports after {KEPT_DAYS} days, uploaded files that "
         f"nobody has imported after {uploads.KEPT.days} day, {_OF_ADDONS}"
         f"file look-ups after {file_lookups.KEPT.days}, cache versions after "
-        f"{cache_versions.KEPT.days} days, and expired sessions and mutes. First "
+        f"{cache_versions.KEPT.days} days, and expired sessions. First "
         "refund searches that were answered with 500 and yet charged (docs/ledger.md). Safe while serving; run it "
         "daily from cron."
     )
@@ -39,9 +39,6 @@ class Command(JSONCommand):
             "requests": request_log.prune(),
             "idempotency_records": idempotency.prune(),
             "usage_rows": source_statistics.prune() + request_statistics.prune(),
-            "notices": notices.prune(),
-            "alerts": incidents.prune(),
-            "alert_mutes": mutes.prune(),
             "unknown_charges": unknown_charges.prune(),
             "complaint_days": prune_complaints(),
             "file_lookups": file_lookups.prune(),
@@ -51,8 +48,6 @@ class Command(JSONCommand):
             "sessions": Session.objects.filter(expire_date__lt=timezone.now()).delete()[0],
             **{each.name: import_string(each.prune)() for each in EXPIRING},
         }
-        if not settings.LOW_BALANCE_NOTICES:  # switched on again, they begin anew
-            task_runs.forget(task_runs.LOW_BALANCE)
         task_runs.record(task_runs.PRUNE, succeeded=True)
         counts = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in deleted.items())
         self.write_result(options, deleted, f"Deleted: {counts}.")

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, TextIO
 import msgspec
 from django.core.management.base import CommandError, CommandParser
 
-from core import addresses, http, numbers, webhooks
+from core import addresses, http, numbers
 from core.api_client import TIMEOUT_S, Client, Refused, search_each
 from core.progress_bar import progress_bar
 from lookup.number_file import ANSWERED, COLUMNS, OUTCOMES, Record, Result, least_duration, open_numbers, result_of
@@ -115,7 +115,7 @@ class Command(BackgroundCommand):
 
 def _url(url: str) -> str:
     try:
-        webhooks.require_url(url)
+        addresses.require_url(url)
     except ValueError:
         raise CommandError("--url must be https://…, or http://… for localhost and private addresses.") from None
     return url

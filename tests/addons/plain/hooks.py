@@ -3,6 +3,7 @@
 from callerid_project import hooks
 from console import blocks, pages
 from core import console_search, retention
+from monitoring import hooks as health
 
 PACKAGE = "tests.addons.plain"
 
@@ -16,6 +17,9 @@ pages.ACTIONS.add(pages.Page("Do it", "", "plain", "accounts.view_customer"))
 pages.GRANTS.add(pages.Grant("viewer", "accounts.change_customer"))
 pages.HEADER.add(pages.HeaderPart("plain_header.html", "plain.css", "plain.js"))
 blocks.BLOCKS.add(blocks.Block("plain/block.html", f"{PACKAGE}.services.block"))
+blocks.ATTENTION.add(f"{PACKAGE}.services.attention")
+health.CHECKS.add(f"{PACKAGE}.services.CHECK")
+health.FAILING_SINCE.add(f"{PACKAGE}.services.failing_since")
 pages.VIEWS.add(pages.View("plain/", f"{PACKAGE}.services.page", "plain"))
 pages.EXTENSIONS.add(pages.Extension("accounts.customer", f"{PACKAGE}.console.PlainActions"))
 console_search.KINDS.add(console_search.Kind("Plain kind", "anything", f"{PACKAGE}.services.found"))
