@@ -60,8 +60,7 @@ class CustomerContact(models.Model):
 
 
 class CustomerWebhook(models.Model):
-    """Where a customer's own system gets the low-balance notices of its tokens. The rules are in
-    customer_webhooks.py."""
+    """Where a customer's own system gets the low-balance notices of its tokens, which an add-on sends."""
 
     customer = models.OneToOneField(Customer, on_delete=models.CASCADE, primary_key=True, related_name="webhook")
     url = models.CharField(max_length=500)

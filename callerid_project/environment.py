@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
-from django.core.validators import validate_email
 
 from callerid_project import hosts
-from core import redis_sentinel, webhooks
+from core import redis_sentinel
 from core.amounts import decimal_number, whole_number
 
 
@@ -27,7 +26,7 @@ class Environment(environ.Env):
     def number(self, name: str, default: float, *, least: float = 1, most: float = 10**9) -> Any:
         """A number from `least` to `most`: a whole number unless `default` is a float."""
         kind = "a number" if isinstance(default, float) else "a whole number"
-        with _must_be(name, f"{kind} from {least} to {most}, for example {name}={default}."):
+        with must_be(name, f"{kind} from {least} to {most}, for example {name}={default}."):
             parse = decimal_number if isinstance(default, float) else whole_number
             value = type(default)(parse(self.text(name, str(default))))
             if not least <= value <= most:
@@ -54,7 +53,7 @@ class Environment(environ.Env):
             ) from None
 
     def networks(self, name: str, default: list[str]) -> list[IPv4Network | IPv6Network]:
-        with _must_be(name, f"networks, separated by commas: {name}=10.0.0.0/8,2001:db8::/32."):
+        with must_be(name, f"networks, separated by commas: {name}=10.0.0.0/8,2001:db8::/32."):
             return [ip_network(word) for word in self.words(name, default)]
 
     def choice(self, name: str, *choices: str) -> str:
@@ -85,7 +84,7 @@ class Environment(environ.Env):
         """'30/m' → (30, 60): how many within how many seconds."""
         count, _, period = self.str(name, default).strip().partition("/")
         seconds = {"s": 1, "m": 60, "h": 3600}.get(period)
-        with _must_be(name, f"N/s, N/m or N/h with N at least 1, for example {name}={default}."):
+        with must_be(name, f"N/s, N/m or N/h with N at least 1, for example {name}={default}."):
             if seconds is None or not 1 <= whole_number(count) < 10**9:
                 raise ValueError
             return whole_number(count), seconds
@@ -95,14 +94,14 @@ class Environment(environ.Env):
         found = {}
         for item in self.items(name):
             source, _, amount = item.rpartition("=")
-            with _must_be(name, f"a price, or prices by source: {name}=twilio=0.008,trestle=0.07"):
+            with must_be(name, f"a price, or prices by source: {name}=twilio=0.008,trestle=0.07"):
                 found[source.strip() or "*"] = _price(amount)
         return found
 
     def price(self, name: str) -> Decimal | None:
         """A price; None if the variable is unset."""
         given = self.ENVIRON.get(name)
-        with _must_be(name, f"a price from 0 to below 1,000,000, such as {name}=0.02."):
+        with must_be(name, f"a price from 0 to below 1,000,000, such as {name}=0.02."):
             return None if given is None else _price(given)
 
     def redis(self, name: str) -> str:
@@ -132,32 +131,6 @@ class Environment(environ.Env):
             )
         return url
 
-    def addresses(self, name: str) -> list[str]:
-        """E-mail addresses, separated by commas."""
-        found = self.words(name, [])
-        with _must_be(name, f"e-mail addresses, separated by commas: {name}=ops@example.org,desk@example.org."):
-            for address in found:
-                validate_email(address)
-        return list(dict.fromkeys(found))
-
-    def webhook_urls(self, name: str) -> list[str]:
-        urls = self.words(name, [])
-        with _must_be(
-            name,
-            "URLs, separated by commas, that start with https://, or with http:// where the host is localhost or a "
-            f"private address: {name}=https://hooks.example.org/callerid.",
-        ):
-            for url in urls:
-                webhooks.require_url(url)
-        return list(dict.fromkeys(urls))
-
-    def webhook_secret(self, name: str) -> str:
-        secret = self.ENVIRON.get(name, "").strip()
-        with _must_be(name, f"whsec_ and the Base64 of 24 to 64 random bytes. {webhooks.HOW_TO_CREATE_A_KEY}"):
-            if secret:
-                webhooks.secret_bytes(secret)
-        return secret
-
     def database(self, name: str) -> dict[str, Any]:
         """Django's database settings of a PostgreSQL URL, read by libpq, which also connects: with several hosts
         (host1:5432,host2:5432) it tries them in turn. Empty if libpq refuses the URL or it names no database."""
@@ -180,12 +153,12 @@ class Environment(environ.Env):
 
     def mail_server(self, name: str) -> dict[str, Any]:
         """Django's EMAIL_… settings of a URL; empty if it is unset."""
-        with _must_be(name, "smtp+tls://user:password@host:587, or smtp:// or smtp+ssl://."):
+        with must_be(name, "smtp+tls://user:password@host:587, or smtp:// or smtp+ssl://."):
             return dict(self.email_url(name)) if self.str(name, "") else {}
 
 
 @contextmanager
-def _must_be(name: str, what: str) -> Iterator[None]:
+def must_be(name: str, what: str) -> Iterator[None]:
     """Whatever the block raises about the value of `name` becomes a sentence, without that value: it may be secret."""
     try:
         yield

@@ -25,7 +25,8 @@ from callerid_project.logging import REQUEST_ID, Facts, request_id
 from core import tracing
 from core.text import MAX_FIELD
 from core.throttling import client_address
-from monitoring import forwarding, http_metrics
+from monitoring import http_metrics
+from monitoring.health import forwarding
 
 access_log = logging.getLogger("callerid.request")
 

@@ -16,7 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 from callerid_project import databases, installation, keys, logging
 from callerid_project.environment import Environment
 from console import theme
-from core import addons, webhooks
+from core import addons
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 MANAGE_COMMAND = installation.manage_command(BASE_DIR)
@@ -152,35 +152,12 @@ UNFOLD = theme.UNFOLD
 REQUIRE_2FA = env.flag("REQUIRE_2FA", not EMBEDDED)
 OTP_TOTP_ISSUER = theme.UNFOLD["SITE_TITLE"]
 SUPPORT_CREDITS_PER_DAY = env.number("SUPPORT_CREDITS_PER_DAY", 1_000, least=0)
-# Low-balance notices are written and sent only if this is on. EMAIL_URL: smtp+tls://user:password@host:587.
-LOW_BALANCE_NOTICES = env.flag("LOW_BALANCE_NOTICES", False)
-# Whether webhooks of customers may have HTTP and private addresses.
-CUSTOMER_WEBHOOKS_PRIVATE_NETWORK = env.flag("CUSTOMER_WEBHOOKS_PRIVATE_NETWORK", False)
-# What gets all alerts. Incidents are looked for only if anything gets alerts (monitoring.alert_recipients).
-ALERT_EMAILS = env.addresses("ALERT_EMAILS")
-ALERT_WEBHOOK_URLS = env.webhook_urls("ALERT_WEBHOOK_URLS")
-# Messages are signed with both, so that receivers can change over.
-_secrets = (env.webhook_secret("ALERT_WEBHOOK_SECRET"), env.webhook_secret("ALERT_WEBHOOK_PREVIOUS_SECRET"))
-ALERT_WEBHOOK_SECRETS = [secret for secret in _secrets if secret]
-if ALERT_WEBHOOK_URLS and not _secrets[0]:
-    raise ImproperlyConfigured(
-        f"ALERT_WEBHOOK_URLS is set, which requires ALERT_WEBHOOK_SECRET. {webhooks.HOW_TO_CREATE_A_KEY}"
-    )
-for _name, _is_on in (("LOW_BALANCE_NOTICES is on", LOW_BALANCE_NOTICES), ("ALERT_EMAILS is set", ALERT_EMAILS)):
-    if _is_on and not (env.str("EMAIL_URL", "") and env.str("EMAIL_FROM", "")):
-        raise ImproperlyConfigured(
-            f"{_name}, which requires a mail server and a sender, such as "
-            "EMAIL_URL=smtp+tls://user:password@mail.example.org:587 and EMAIL_FROM=callerid@example.org."
-        )
-ALERT_OPEN_AFTER_MIN = env.number("ALERT_OPEN_AFTER_MIN", 5, least=0, most=1_440)
-ALERT_CLOSE_AFTER_MIN = env.number("ALERT_CLOSE_AFTER_MIN", 10, least=0, most=1_440)
-ALERT_REMIND_AFTER_H = env.number("ALERT_REMIND_AFTER_H", 4, least=0, most=720)
+# What health checks call a problem.
 ALERT_MIN_COUNT = env.number("ALERT_MIN_COUNT", 20)
 ALERT_SLOW_MS = env.number("ALERT_SLOW_MS", min(2_500, max(1, round(800 * SEARCH_DEADLINE_S))), most=2_500)
 ALERT_DEGRADED_PERCENT = env.number("ALERT_DEGRADED_PERCENT", 10.0, least=0.1, most=100)
 ALERT_FAILED_PERCENT = env.number("ALERT_FAILED_PERCENT", 1.0, least=0.1, most=100)
-ALERT_EXPIRY_DAYS = env.number("ALERT_EXPIRY_DAYS", 14, least=0, most=365)
-ALERT_RUNNING_OUT_DAYS = env.number("ALERT_RUNNING_OUT_DAYS", 3, least=0, most=365)
+# smtp+tls://user:password@host:587
 vars().update(env.mail_server("EMAIL_URL"))
 DEFAULT_FROM_EMAIL = env.str("EMAIL_FROM", "callerid@localhost")
 EMAIL_IS_CONFIGURED = bool(env.str("EMAIL_URL", "") and env.str("EMAIL_FROM", ""))

@@ -1,9 +1,9 @@
-"""Blocks that add-ons add to the dashboard."""
+"""What add-ons add to the dashboard: blocks, and what needs attention."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from core.hooks import Hook
 
@@ -32,5 +32,19 @@ class Block(NamedTuple):
     context: str
 
 
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What stands under "Needs attention", after the unhealthy checks. `template`: included in the page, whose context
+    it has; `values` in it is `values`. `is_quiet`: nothing of it needs attention. `reported`: kinds and subjects of the
+    conditions (monitoring.health.base) that it shows, and that the health checks then leave out."""
+
+    template: str
+    values: Mapping[str, Any]
+    is_quiet: bool
+    reported: Collection[tuple[str, str]] = ()
+
+
 #: Shown between the credits and the sources, in their order.
 BLOCKS = Hook[Block]()
+#: Dotted paths of functions of the request that return an Attention, or None if this user may not view it.
+ATTENTION = Hook[str]()

@@ -22,22 +22,20 @@ from accounts.admin.token_list import SOON_DAYS
 from accounts.models import ApiToken, CreditEntry, UnknownCharge
 from accounts.request_statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
 from console import status_page
-from console.blocks import BLOCKS, Figures
+from console.blocks import ATTENTION, BLOCKS, Figures
 from core import periods
 from core.admin import require
 from core.db import statement_timeout
 from core.periods import Period
 from lookup.models import SourcePause
 from lookup.source_actions import configured
-from monitoring import alert_list, source_report
-from monitoring.admin.incidents import checked, related_pages
+from monitoring import source_report
 from monitoring.health import checks
 from monitoring.health.base import Result
 
 VIEW_TOKENS = "accounts.view_apitoken"
 RUNNING_OUT_TIMEOUT_S = 10
 MAX_RUNNING_OUT = 10
-MAX_ALERTS = 10
 
 
 def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
@@ -64,11 +62,10 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if can_view_tokens:
         blocks["tokens"] = {"outstanding": _outstanding(now)}
         blocks["token_counts"] = _token_counts(now)
-    can_view_alerts = request.user.has_perm("monitoring.view_incident")
-    if can_view_alerts:
-        blocks["alerts"] = _alerts(request)
-    if can_view_sources or can_view_alerts:
-        reported = blocks["alerts"]["reported"] if "alerts" in blocks else ()
+    if attention := list(filter(None, (import_string(path)(request) for path in ATTENTION))):
+        blocks["attention"] = attention
+    if can_view_sources or attention:
+        reported = frozenset().union(*(each.reported for each in attention))
         blocks["health"] = _health(checks.for_dashboard(request, reported))
         blocks["pauses"] = SourcePause.objects.filter(pk__in=configured()).order_by("pk")
     shown = {"now": now, "periods": periods.ALL, "period": period, "described": period.described(now)}
@@ -79,27 +76,11 @@ def _is_quiet(blocks: dict[str, Any]) -> bool:
     """Whether nothing needs attention of what this operator may view, besides the tokens that run out, which the page
     loads by itself."""
     found = [blocks.get("pauses"), "health" in blocks and blocks["health"]["unhealthy"]]
-    if "alerts" in blocks:
-        found.append(blocks["alerts"]["rows"])
+    found += [not each.is_quiet for each in blocks.get("attention", ())]
     if "token_counts" in blocks:
         counts = blocks["token_counts"]
         found.append(counts is None or any(counts.values()))
     return not any(found)
-
-
-def _alerts(request: HttpRequest) -> dict[str, Any]:
-    """The open alerts that are up to date, those of one incident with the pages that show more. `reported`: kind and
-    subject of each."""
-    state = checked()
-    alerts = alert_list.open_alerts(without=() if state["alerts_current"] else checks.alert_kinds())
-    shown = alerts[:MAX_ALERTS]
-    pages = [related_pages(request, *each.incidents) if len(each.incidents) == 1 else [] for each in shown]
-    return {
-        "rows": [{"alert": each, "pages": found} for each, found in zip(shown, pages, strict=True)],
-        "more": len(alerts) > MAX_ALERTS,
-        "reported": {(each.kind, each.subject) for alert in shown for each in alert.incidents},
-        **state,
-    }
 
 
 def _health(results: list[Result]) -> dict[str, Any]:

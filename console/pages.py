@@ -103,7 +103,6 @@ HEADER, EXTENSIONS = Hook[HeaderPart](), Hook[Extension]()
 _SIDEBAR = {
     "": [
         Page("Dashboard", "monitoring", "index", "", "", "home status health money price"),
-        list_page("Alerts", "notifications", "monitoring.incident", _EXCEPT_BILLING, "incidents alarms outage"),
     ],
     "Tokens and credits": [
         list_page("Customers", "groups", "accounts.customer", _EVERY_ROLE, "clients companies"),
@@ -119,7 +118,6 @@ _SIDEBAR = {
     "Monitoring": [
         list_page("Sources", "speed", "monitoring.source", _EXCEPT_BILLING, "vendors connectors cost price"),
         Page("Test a number", "phone_in_talk", "monitoring_source_test", "monitoring.test_lookup", "support operator"),
-        list_page("Notices", "mail", "monitoring.notice", "support operator auditor", "e-mails webhooks"),
     ],
     "Numbers": [
         list_page("Rules", "gavel", "phonebook.numberrule", "support operator auditor", "blacklist whitelist"),
@@ -138,9 +136,6 @@ _SIDEBAR = {
     "Operators": [
         list_page("Users", "person", "auth.user", "auditor", "staff operators accounts"),
         list_page("Roles", "shield_person", "auth.group", "auditor", "permissions groups"),
-        list_page(
-            "Alert recipients", "contact_mail", "monitoring.alertrecipient", "auditor", "e-mail addresses on call"
-        ),
         list_page("History", "history", "admin.logentry", "auditor", "audit log changes"),
     ],
 }
@@ -166,9 +161,6 @@ _ACTIONS = [
     add_page("Add a customer", "accounts.customer", "operator", "create new company client"),
     _inlist_page("Refund a search", "accounts.creditentry", "accounts.refund_creditentry", "give back credit charge"),
     _inlist_page("Export the ledger", "accounts.creditentry", "accounts.export_creditentry", "csv download"),
-    _inlist_page("Send a test alert", "monitoring.incident", "monitoring.change_notice", "webhook e-mail")._replace(
-        name="monitoring_incident_send_test"
-    ),
     _inlist_page("Pause a source", "monitoring.source", "monitoring.pause_source", "stop vendor", "pause"),
     _inlist_page("Resume a source", "monitoring.source", "monitoring.pause_source", "start vendor", "resume"),
     _inlist_page("Check a source", "monitoring.source", "monitoring.check_source", "vendor connection", "check_now"),
@@ -193,7 +185,7 @@ _GRANTS = [
             "phonebook.change_numberrule phonebook.delete_numberrule",
             "phonebook.change_contact phonebook.delete_contact",
             "phonebook.add_complaintday phonebook.change_complaintday phonebook.delete_complaintday",
-            "monitoring.change_notice monitoring.check_source monitoring.pause_source monitoring.handle_incident",
+            "monitoring.check_source monitoring.pause_source",
         )
     ),
 ]

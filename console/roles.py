@@ -16,7 +16,7 @@ from console import pages
 
 #: What the holder of each role can do, for its form; from the role that may do least. As in docs/roles.md.
 SENTENCES = {
-    "viewer": "views customers, tokens, sources and alerts.",
+    "viewer": "views customers, tokens, sources and what needs attention.",
     "auditor": (
         "views all data, including users and the History, except looked-up files; exports the ledger; changes nothing."
     ),

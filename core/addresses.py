@@ -62,3 +62,25 @@ def require_allowed(address: str, policy: AddressPolicy) -> None:
         allowed = (public or private) and not any(ip in network for network in _METADATA)
     if not allowed:
         raise AddressNotAllowed
+
+
+def require_url(url: str, *, public: bool = False) -> None:
+    """Raises ValueError unless `url` is HTTPS, or HTTP to localhost or to a private address. `public`: unless it is
+    HTTPS, and its host is not known to be private. What a name resolves to is checked when it is used."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if not host or parts.port == 0 or re.search(r"\s", url) or parts.fragment:
+        raise ValueError
+    if parts.scheme == "http" and host != "localhost" and not ipaddress.ip_address(host).is_private:
+        raise ValueError
+    if parts.scheme not in ("http", "https"):
+        raise ValueError
+    if public:
+        if parts.scheme == "http" or LOOPBACK.fullmatch(host):
+            raise ValueError
+        try:
+            require_allowed(host, "public")
+        except AddressNotAllowed as error:
+            raise ValueError from error
+        except ValueError:  # the host is a name
+            pass

@@ -79,8 +79,8 @@ def client_address(request: HttpRequest) -> str:
 
     Each trusted proxy appends the peer that it saw to `X-Forwarded-For`, so that many entries from the right are
     trusted; what stands before them, the client sent itself. UNKNOWN_ADDRESS if that entry cannot be read, never the
-    proxy's own address (monitoring.forwarding reports it). django-ratelimit calls this (RATELIMIT_IP_META_KEY) and
-    reduces IPv6 to its /64.
+    proxy's own address (monitoring.health.forwarding reports it). django-ratelimit calls this (RATELIMIT_IP_META_KEY)
+    and reduces IPv6 to its /64.
     """
     count = settings.TRUSTED_PROXIES
     if not count:

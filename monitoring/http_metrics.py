@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 
 from core import db, metrics
 from core.throttling import client_address
-from monitoring import clocks, task_runs  # noqa: F401  (their samplers)
+from monitoring import task_runs  # noqa: F401  (its sampler)
 from monitoring.health.probes import Probe
 
 PAGES = {"search-slash": "search", "livez": "health", "readyz": "health", "metrics": "metrics", "search": "search"}

@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.dispatch import receiver
-from django.utils import timezone
 
 from core import commands
 from core.metrics import log_exceptions
 from lookup import signals
 
 if TYPE_CHECKING:
-    from lookup.models import SourcePause
     from lookup.recording import SearchRecord
     from lookup.search import SlotResult
 
@@ -33,31 +31,6 @@ def count_request(record: "SearchRecord", **kwargs: Any) -> None:
     from accounts import request_statistics
 
     request_statistics.count(token_id=record.token.pk if record.token else None, outcome=record.outcome)
-
-
-@receiver(signals.paused)
-def end_alerts(pause: "SourcePause", **kwargs: Any) -> None:
-    """In the transaction of the pause: nothing calls a paused source failing."""
-    from monitoring import incidents
-    from monitoring.health.dependencies import SOURCE_KINDS, ended_by
-
-    incidents.report(
-        conditions=ended_by(pause),
-        kinds=dict.fromkeys(SOURCE_KINDS, True),
-        subjects=[pause.connector],
-        now=timezone.now(),
-    )
-
-
-@receiver(signals.resumed)
-def reopen_alerts(pause: "SourcePause", **kwargs: Any) -> None:
-    """In the transaction of the resumption: what failed before the pause has failed since then, until it works."""
-    from monitoring import incidents
-    from monitoring.health.dependencies import SOURCE_KINDS
-
-    incidents.reopen(
-        kinds=SOURCE_KINDS, subject=pause.connector, closed_since=pause.paused_at, summary="Resumed; not checked since."
-    )
 
 
 @receiver(commands.task_ended)

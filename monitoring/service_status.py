@@ -13,7 +13,7 @@ from django.utils.module_loading import import_string
 from accounts import request_statistics
 from accounts.request_statistics import DEGRADED, NEW_ANSWERS, OUTCOMES, REFUSED, SEARCHES
 from core import periods
-from monitoring import incidents, source_report
+from monitoring import source_report
 from monitoring.hooks import OUTCOMES_BY_MINUTE
 from monitoring.source_report import State
 
@@ -142,11 +142,9 @@ def _describe(recent: Requests, elapsed: timedelta) -> tuple[str, str, str]:
 
 
 def _problems(now: datetime, states: Mapping[str, State]) -> list[tuple[str, str, str]]:
-    """`twilio is failing since 13:05`, for each source, as the text before its name, the name, and the text after it.
-    One statement."""
-    # Without alerts nothing updates the incidents, and only the last answer of a source is known.
-    seen = incidents.current().filter(kind="source.failing", last_seen_at__gt=now - incidents.MAX_GAP)
-    began = dict(seen.values_list("subject", "first_seen_at"))
+    """`twilio is failing since 13:05`, for each source, as the text before its name, the name, and the text after it:
+    where nothing knows since when, with the time of its last answer."""
+    began = source_report.failing_since(now)
     found = [(f"all sources of {slot} are paused", "", "") for slot in source_report.paused_slots(states)]
     for name, state in states.items():
         if state.name == "failing":

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from django.conf import settings
+from django.utils.module_loading import import_string
 
 from core import periods
 from core.periods import Period
@@ -17,7 +18,7 @@ from lookup.models import SourceCheck, SourcePause
 from lookup.search import PSEUDO_SOURCES, RULES_SOURCE, SLOTS, bound_sources
 from lookup.source_actions import call_price, configured
 from lookup.vendors.preset import Preset
-from monitoring import source_statistics
+from monitoring import hooks, source_statistics
 from monitoring.models import SourceResult
 from monitoring.source_statistics import BREAKER, SourceUsage
 
@@ -338,3 +339,8 @@ def _coverage(loaded: Preset) -> str:
     if loaded.coverage.regions:
         limits.append(f"those of {', '.join(loaded.coverage.regions)}")
     return "; ".join(limits) or "all that its request can contain"
+
+
+def failing_since(now: datetime) -> dict[str, datetime]:
+    """Since when sources have been failing, of those of which an add-on knows it."""
+    return {name: since for path in hooks.FAILING_SINCE for name, since in import_string(path)(now).items()}

@@ -15,15 +15,9 @@ log = logging.getLogger(__name__)
 
 #: The names of the runs. (Others: accounts.audit and phonebook.address_books.sync.)
 PRUNE = "prune"
-#: The check of all conditions that alerts report, by `send_notices`. Only where alerts are on.
-ALERTS = "alerts"
-#: The reading of the ledger by `send_notices`, up to that time. Only where low-balance notices are on.
-LOW_BALANCE = "low_balance"
 
 #: `prune` runs daily, the audit of the whole ledger weekly. As in deploy/prometheus/alerts.yml.
 OVERDUE = {PRUNE: timedelta(days=2), audit.TASK: timedelta(days=9)}
-#: `send_notices` runs every minute.
-ALERTS_OVERDUE = timedelta(minutes=15)
 
 LAST_SUCCESS = metrics.Gauge(
     "callerid_task_last_success_timestamp_seconds",
@@ -70,11 +64,6 @@ def all_runs() -> dict[str, TaskRun]:
 def succeeded_at(name: str) -> datetime | None:
     """When the last run that succeeded ended."""
     return TaskRun.objects.filter(name=name).values_list("succeeded_at", flat=True).first()
-
-
-def alerts_are_overdue(checked_at: datetime | None, now: datetime) -> bool:
-    """Whether what `send_notices` checks, last at `checked_at`, has not been checked for too long."""
-    return checked_at is None or checked_at < now - ALERTS_OVERDUE
 
 
 def installed_at() -> datetime | None:

@@ -63,12 +63,7 @@ def staff(client: Client, db: None) -> Callable[..., Client]:
 
 
 @pytest.fixture
-def notices_on(settings: Any) -> None:
-    settings.LOW_BALANCE_NOTICES = True
-
-
-@pytest.fixture
-def mailbox(settings: Any, notices_on: None) -> Iterator[Mailbox]:
+def mailbox(settings: Any) -> Iterator[Mailbox]:
     with mail_server() as mailbox:
         settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
         settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", mailbox.port

@@ -1,4 +1,4 @@
-"""A month in the life of a service: customers, tokens, ledger, request log, statistics and incidents.
+"""A month in the life of a service: customers, tokens, ledger, request log, statistics and what add-ons add.
 
 `fill` writes them into an empty database, the same rows for the same day and hour but for their times. Numbers are
 reserved for fiction, addresses are of example.org and example.com.
@@ -17,7 +17,6 @@ from uuid import UUID
 from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
 from django.contrib.auth.models import Group, User
 from django.contrib.contenttypes.models import ContentType
-from django.forms.models import model_to_dict
 from django.utils import timezone
 
 from accounts import audit
@@ -26,7 +25,7 @@ from core import numbers
 from core.hashing import keyed_hash
 from lookup.connectors.registry import BUILT_IN
 from monitoring import task_runs
-from monitoring.models import Incident, Notice, SourceHour, SourceResult, TokenSourceDay
+from monitoring.models import SourceHour, SourceResult, TokenSourceDay
 from phonebook.imports.numbering_plan import installed_version
 from phonebook.models import Contact, Country, Dataset, NumberPrefix, NumberRule
 from tests.plugin import of_addons
@@ -312,69 +311,6 @@ class Month:
         ):
             Dataset.objects.update_or_create(name=name, defaults={"version": version, "rows": count})
 
-    def incidents(self, low: ApiToken) -> int:
-        """Past and open alerts, and the notices that told of them; returns the open one's primary key."""
-        rows = (
-            ("source.failing", self.source_a, f"Source failing: {self.source_a}", "38 of 41 lookups failed.", 21, 3),
-            ("data.stale", "ftc", "Complaint data is stale: ftc", "The newest data is 9 days old.", 12, 40),
-            (
-                "source.slow",
-                self.source_b,
-                f"Source slow: {self.source_b}",
-                "The slowest 5 % of 96 calls took 1,180 ms or more.",
-                0.06,
-                None,
-            ),
-            (
-                "token.running_out",
-                str(low.pk),
-                f"{low.name} runs out of credits on {self.now + timedelta(days=1):%-d %B}",
-                "12 credits.",
-                0.4,
-                None,
-            ),
-        )
-        open_id = 0
-        for kind, subject, title, summary, days_ago, hours in rows:
-            began = self.now - timedelta(days=days_ago)
-            ended = began + timedelta(hours=hours) if hours else None
-            incident = Incident.objects.create(
-                kind=kind,
-                subject=subject,
-                title=title,
-                summary=summary,
-                hint="See the vendor's status page." if kind.startswith("source") else "Top up the token.",
-                first_seen_at=began - timedelta(minutes=5),
-                last_seen_at=ended or self.now,
-                opened_at=began,
-                closed_at=ended,
-            )
-            open_id = incident.pk
-            data = {
-                "id": incident.pk,
-                "kind": kind,
-                "severity": incident.severity,
-                **model_to_dict(incident, ("subject", "title", "summary", "hint")),
-                "opened_at": f"{began:%Y-%m-%dT%H:%M:%SZ}",
-                "closed_at": ended and f"{ended:%Y-%m-%dT%H:%M:%SZ}",
-                "url": None,
-            }
-            for event, at in (("incident.opened", began), ("incident.resolved", ended)):
-                if at is not None:
-                    for channel, target in (("email", "oncall@example.org"), ("webhook", "1: hooks.example.org")):
-                        Notice.objects.create(
-                            event=event,
-                            channel=channel,
-                            target=target,
-                            incident=incident,
-                            payload=json.dumps({"data": data}),
-                            created_at=at,
-                            sent_at=at + timedelta(seconds=9),
-                            attempts=1,
-                            outcome="sent",
-                        )
-        return open_id
-
     def history(self, tokens: list[ApiToken]) -> None:
         kind = ContentType.objects.get_for_model(ApiToken)
         LogEntry.objects.bulk_create(
@@ -411,12 +347,10 @@ def fill(*, source_a: str = "twilio", source_b: str = "complaints") -> dict[str,
     month.directory()
     month.history(tokens)
     low = next(token for token in tokens if token.credits == 12)
-    Notice.objects.create(
-        token=low, threshold=500, balance=500, sent_at=month.now - timedelta(days=4), attempts=1, outcome="sent"
-    )
-    for name in (task_runs.ALERTS, audit.TASK, task_runs.PRUNE):
+    for name in (audit.TASK, task_runs.PRUNE):
         task_runs.record(name, succeeded=True)
-    made["incident"] = month.incidents(low)
+    for add in of_addons("MONTH").values():
+        made |= add(month, low)
     made["token"] = tokens[0].pk
     search = month.matched[tokens[0].pk]
     assert search is not None

@@ -74,7 +74,7 @@ WORST = {
     "core.redis_sentinel._HOST": "a",
     "core.redis_sentinel._URL": "sentinel://a@",
     "core.text._JOINER": "\u200c",
-    "core.webhooks: \\s": "a",
+    "core.addresses: \\s": "a",
     "phonebook.address_books.carddav._STATUS": "HTTP/",
     "phonebook.address_books.books._ATTRIBUTE": "a-",
     "phonebook.admin.base._NAMED": ">1",

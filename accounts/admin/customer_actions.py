@@ -1,55 +1,31 @@
-"""The actions on a customer's page: top up a token, and set the webhook for low-balance notices."""
+"""The action on a customer's page that tops up a token."""
 
 from typing import Any
 
-from django import forms
-from django.http import HttpRequest, HttpResponse
-from unfold import widgets
+from django.http import HttpRequest
 from unfold.enums import ActionVariant
 
-from accounts import credits, customer_webhooks
+from accounts import credits
 from accounts.admin import token_list
 from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance, limited_user
 from accounts.admin.credit_forms import CustomerTopUpForm
 from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, record
 from accounts.models import CreditEntry, Customer
-from core.admin import Secret, Unchanged, form_action
-from core.forms import ConfirmationField, TextField
-
-EDIT = "accounts.view_customer", "accounts.change_customer"
-
-
-class WebhookForm(forms.Form):
-    url = TextField(
-        label="URL",
-        max_length=500,
-        required=False,
-        widget=widgets.UnfoldAdminTextInputWidget(attrs={"inputmode": "url", "data-not-kept": ""}),
-    )
-
-
-class RemoveWebhookForm(forms.Form):
-    confirmed = ConfirmationField(label="I understand that the webhook gets no more notices and its secret is deleted.")
+from core.admin import form_action
 
 
 class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
-    actions_detail = ("top_up", "edit", "webhook", "remove_webhook")
+    actions_detail = ("top_up", "edit")
 
     def offers(self, request: HttpRequest, url_path: str, obj: Customer) -> bool:
         if url_path == "top-up":
             return token_list.usable(obj).exists()
-        if url_path == "remove-webhook":
-            return bool(customer_webhooks.label(obj))
         return True
 
     def action_context(self, request: HttpRequest, url_path: str, obj: Customer) -> dict[str, Any]:
         if url_path == "top-up":
             options = {"targets": token_list.usable(obj), "limited_user": limited_user(request)}
             return {"form_options": options, "explanation": allowance(request)}
-        if url_path == "webhook" and (label := customer_webhooks.label(obj)):
-            return {"explanation": f"Current URL: {label}. Leave the URL empty to keep it and only replace the secret."}
-        if url_path == "remove-webhook":
-            return {"explanation": f"{label} gets no more notices."} if (label := customer_webhooks.label(obj)) else {}
         return {}
 
     @form_action(
@@ -85,34 +61,3 @@ class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
             f"This page has already topped up {entry.token} (ledger entry {entry.pk}). Open it again to top up another "
             "token."
         )
-
-    # --- The webhook for low-balance notices -----------------------------------------------------------------------
-
-    @form_action(
-        "Set webhook",
-        *EDIT,
-        form=WebhookForm,
-        explanation=(
-            "The customer's own system gets the low-balance notices of all its tokens at this URL. Saving creates a "
-            "new secret, which signs them. You will see it once, and the one before becomes invalid."
-        ),
-    )
-    def webhook(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> HttpResponse:
-        secret = customer_webhooks.save(customer=obj, url=data["url"])
-        label = customer_webhooks.label(obj)
-        self.log_change(request, obj, f"Set the webhook {label}, with a new secret.")
-        return self.shown_once_page(
-            request,
-            obj,
-            Secret("webhook_secret", "Secret", secret, "Copy secret"),
-            title="Secret of the webhook",
-            warning="Copy this secret now. It will not be shown again.",
-            note=f"It signs the notices to {label}.",
-        )
-
-    @form_action("Remove webhook", *EDIT, form=RemoveWebhookForm, variant=ActionVariant.DANGER)
-    def remove_webhook(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> str:
-        if not customer_webhooks.remove(customer=obj):
-            return Unchanged("This customer has no webhook.")
-        self.log_change(request, obj, "Removed the webhook.")
-        return "The webhook is removed."

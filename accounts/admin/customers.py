@@ -17,7 +17,6 @@ from django.utils.text import format_lazy
 
 from accounts import (
     customer_figures,
-    customer_webhooks,
     customers,
     request_statistics,
     sales,
@@ -214,7 +213,7 @@ class CustomerAdmin(CustomerActionsAdmin):
         return {
             "customer": obj,
             "issue_url": f"{reverse('admin:accounts_apitoken_add')}?customer={obj.pk}",
-            "webhook": customer_webhooks.label(obj),
+            "notes": [],
             "balance": figures.balance,
             "has_test_tokens": any(token.is_test for token in owned),
             "usable": sum(token.is_usable_at(now) for token in owned),

@@ -5,6 +5,7 @@ import re
 from contextlib import suppress
 from datetime import timedelta
 
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
@@ -17,13 +18,13 @@ from accounts.admin import base
 from accounts.admin.base import NewestRowsList, TokenRefusingAdmin
 from accounts.models import ApiToken, CreditEntry, Customer
 from core import numbers, periods
+from core.addons import Addon
 from core.admin import ConditionFilter, ReadOnlyAdmin
 from core.cells import column, folded, html_link
 from core.forms import country_code_help
 from core.history import Action
 from core.lookups import has_words
 from lookup.models import SourcePause
-from monitoring.models import AlertRecipient, Incident, Notice
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
 
 LogEntry._meta.verbose_name, LogEntry._meta.verbose_name_plural = "history entry", "history"
@@ -33,12 +34,16 @@ MONTHS = 12
 _ACTIONS = dict(Action.choices)
 #: What entries are about.
 _OBJECTS: tuple[type[Model], ...] = (
-    *(ApiToken, Customer, CreditEntry, SourcePause, Notice, NumberRule, Contact, ComplaintDay, ImportBatch),
-    *(Incident, AlertRecipient, User, Group),
+    *(ApiToken, Customer, CreditEntry, SourcePause, NumberRule, Contact, ComplaintDay, ImportBatch, User, Group),
 )
 #: Their entries begin with the digits of a number.
 _NUMBERED = {model._meta.model_name for model in (NumberRule, Contact, ComplaintDay)}
 _NUMBER = re.compile(r"^[1-9][0-9]{6,14}(?= |$)")
+
+
+def _of_addons() -> list[type[Model]]:
+    """The models of add-ons that have pages."""
+    return [model for model in admin.site._registry if isinstance(apps.get_app_config(model._meta.app_label), Addon)]
 
 
 class ObjectFilter(ConditionFilter):
@@ -51,7 +56,7 @@ class ObjectFilter(ConditionFilter):
                 str(meta.verbose_name_plural),
                 Q(content_type__app_label=meta.app_label, content_type__model=meta.model_name),
             )
-            for meta in (model._meta for model in _OBJECTS)
+            for meta in (model._meta for model in (*_OBJECTS, *_of_addons()))
         }
 
 

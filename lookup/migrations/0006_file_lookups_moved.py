@@ -2,7 +2,7 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    """The models are those of contrib.file_lookups, with their tables."""
+    """An add-on has the models now, with their tables."""
 
     dependencies = [
         ('lookup', '0005_file_lookup_wait'),

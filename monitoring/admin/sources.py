@@ -26,7 +26,7 @@ from core.admin import (
 from core.forms import TextField
 from lookup import source_actions
 from lookup.models import SourcePause
-from monitoring import incidents, source_report, source_statistics
+from monitoring import source_report, source_statistics
 from monitoring.models import Source, SourceResult
 from monitoring.source_statistics import BOUNDS_MS, SourceUsage
 from phonebook.address_books import books as address_books
@@ -130,10 +130,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             now=now,
             by=period.step,
             source=source,
-            failing_since=incidents.current()
-            .filter(kind="source.failing", subject=object_id, last_seen_at__gt=now - incidents.MAX_GAP)
-            .values_list("first_seen_at", flat=True)
-            .first(),
+            failing_since=source_report.failing_since(now).get(object_id),
             charts=_charts(source["steps"], label=period.step_label),
             actions_detail=self._get_actions_navigation(self.actions_detail, actions, object_id),
             currency=settings.CURRENCY,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from enum import Enum, auto
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -9,11 +10,38 @@ from typing import NamedTuple
 from django.http import HttpRequest
 
 from core import db
-from monitoring.incidents import Condition, Effect
-from monitoring.models import Incident
 
-#: An incident about a percentage stays open until it has fallen to this share of what opens it.
+#: An alert about a percentage stays open until it has fallen to this share of what opens it.
 STAYS_OPEN = 0.5
+#: Kinds of conditions in which searches fail or lack answers, or money is wrong. They are shown before all others.
+CRITICAL = frozenset({"searches.failing", "source.failing", "redis.unavailable", "audit.failed"})
+
+
+class Effect(Enum):
+    """What a condition does. All but ENDED keep an alert about it open that is open already."""
+
+    #: Is shown as a problem, and opens an alert.
+    ALERT = auto()
+    #: Is shown as a problem only.
+    PROBLEM = auto()
+    #: Nothing else. A condition at its limit would otherwise open and close alerts all the time.
+    PASSING = auto()
+    #: The opposite: closes an open alert without delay, with its own summary and hint.
+    ENDED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a checker sees now. `title`, `summary` and `hint` (what an operator can do): one line each, without a
+    phone number. They may name a token and its customer: never log them. `kind`: empty if there are no alerts about
+    it."""
+
+    kind: str
+    subject: str
+    title: str
+    summary: str = ""
+    hint: str = ""
+    effect: Effect = Effect.ALERT
 
 
 #: That of the console's page that shows the results, whose headers show which proxies it passed; None in commands.
@@ -30,7 +58,7 @@ class NotUsed(str):
 
 class Result(NamedTuple):
     """`detail`: sentences; if unhealthy, also what to do. `used`: False if there is nothing to check; it is healthy
-    then. `critical`: a critical alert would be about it."""
+    then. `critical`: a condition of it is of a kind in CRITICAL."""
 
     component: str
     healthy: bool
@@ -45,8 +73,8 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`find` raises django.db's errors. `kinds`: of the incidents that it opens. `is_delayed`: they open and close with
-    delay, because their conditions change quickly. `in_doctor`, `on_dashboard`: where its result is shown."""
+    """`find` raises django.db's errors. `kinds`: of its conditions that open alerts. `is_delayed`: alerts open and
+    close with delay, because the conditions change quickly. `in_doctor`, `on_dashboard`: where its result is shown."""
 
     name: str
     find: Callable[[Request], Findings]
@@ -56,8 +84,8 @@ class Check:
     on_dashboard: bool = False
 
     def result(self, request: Request = None, reported: Collection[tuple[str, str]] = ()) -> Result | None:
-        """None where the check does not apply, or if it finds only what is in `reported`: kinds and subjects of open
-        alerts, which are shown themselves."""
+        """None where the check does not apply, or if it finds only what is in `reported`: kinds and subjects of
+        conditions that are shown already."""
         conditions, sentences = [], []
         for found in self.find(request):
             if isinstance(found, str):
@@ -73,7 +101,7 @@ class Check:
             described += [text for each in same_hint for text in (f"{each.title.removesuffix('.')}.", each.summary)]
             described.append(hint)
         detail = " ".join(filter(None, [*described, *sentences]))
-        critical = any(each.kind in Incident.CRITICAL for each in shown)
+        critical = any(each.kind in CRITICAL for each in shown)
         return Result(self.name, not conditions, detail, used, critical) if detail else None
 
 
@@ -96,5 +124,5 @@ def check(
 
 
 def problem(title: str, hint: str = "") -> Condition:
-    """A condition that opens no incident."""
+    """A condition that opens no alert."""
     return Condition(kind="", subject="", title=title, hint=hint, effect=Effect.PROBLEM)

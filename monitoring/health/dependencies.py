@@ -15,17 +15,16 @@ from core.postgresql import replication, server_log
 from core.text import sentence
 from lookup.models import SourcePause
 from lookup.source_actions import configured, described
-from monitoring import clocks, forwarding, incidents, source_report, task_runs
-from monitoring.health import redis_check
-from monitoring.health.base import STAYS_OPEN, Findings, NotUsed, Request, check, problem
-from monitoring.incidents import Condition, Effect
+from monitoring import clocks, source_report, task_runs
+from monitoring.health import forwarding, redis_check
+from monitoring.health.base import STAYS_OPEN, Condition, Effect, Findings, NotUsed, Request, check, problem
 from monitoring.source_report import FAILING_PERCENT, State
 from monitoring.source_statistics import BOUNDS_MS, advice
 from phonebook.address_books import books as address_books
 from phonebook.imports import data_sets
 from phonebook.imports.numbering_plan import NUMBERING_PLAN, installed_version
 
-#: An incident about a duration stays open until it has fallen to this share of what opens it.
+#: An alert about a duration stays open until it has fallen to this share of what opens it.
 STAYS_SLOW = 0.8
 #: Of open files and connections. Each client takes one.
 MIN_DESCRIPTORS = 4_096
@@ -33,7 +32,7 @@ MIN_DESCRIPTORS = 4_096
 BOOK_FAILING = timedelta(hours=3)
 #: `refresh_data` runs daily.
 FIRST_DOWNLOAD = timedelta(days=2)
-#: Of the incidents about a source.
+#: Of the alerts about a source.
 SOURCE_KINDS = ("source.failing", "source.slow")
 
 
@@ -94,6 +93,8 @@ def _proxy(request: Request) -> Findings:
             f"TRUSTED_PROXIES is {trusted}, but X-Forwarded-For of this request has {hops} entries. Correct the number "
             "or the proxy: clients could forge their address. Ignore this if you opened the console without the proxy."
         )
+    elif forwarding.monitor.is_unreadable():
+        yield forwarding.UNREADABLE
     elif "*" in settings.ALLOWED_HOSTS:
         yield problem("ALLOWED_HOSTS accepts every Host header: list the names of the service.")
     else:
@@ -143,27 +144,14 @@ def _server_log(request: Request) -> Findings:
 
 @check("Clocks")
 def _clocks(request: Request) -> Findings:
-    """How far the database's clock is from this host's, and which other hosts' clocks differ."""
+    """How far the database's clock is from this host's."""
     ahead_s = clocks.database_ahead_s()
-    wrong = [f"{each.title}. {each.summary}" for each in incidents.open_incidents().filter(kind=clocks.KIND)]
-    if ahead_s is not None and abs(ahead_s) > clocks.MAX_DIFFERENCE_S:
-        wrong.append(f"PostgreSQL's clock differs from that of this host by {ahead_s:+.1f} s.")
-    for text in wrong:
-        yield problem(text, clocks.ADVICE)
-    if not wrong:
-        yield (
-            "No other clock is used." if ahead_s is None else f"PostgreSQL differs from this host by {ahead_s:+.2f} s."
-        )
-
-
-@check("Client addresses")
-def _client_addresses(request: Request) -> Findings:
-    """Whether any process cannot read what a trusted proxy writes. The dashboard shows the alert itself."""
-    found = list(incidents.open_incidents().filter(kind=forwarding.KIND))
-    for each in found:
-        yield problem(f"{each.title}. {each.summary}", each.hint)
-    if not found:
-        yield "All that proxies report can be read."
+    if ahead_s is None:
+        yield "No other clock is used."
+    elif abs(ahead_s) > clocks.MAX_DIFFERENCE_S:
+        yield problem(f"PostgreSQL's clock differs from that of this host by {ahead_s:+.1f} s.", clocks.ADVICE)
+    else:
+        yield f"PostgreSQL differs from this host by {ahead_s:+.2f} s."
 
 
 # --- Sources and their data -------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    """The model is that of contrib.request_log, with its table."""
+    """An add-on has the model now, with its table."""
 
     dependencies = [
         ('monitoring', '0005_low_balance_start'),

@@ -1,4 +1,4 @@
-"""A customer owns several tokens, and its contacts get the notices of those without a contact of their own."""
+"""A customer owns several tokens."""
 
 import json
 import random
@@ -13,11 +13,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts import credits, customers, tokens
+from accounts import customers, tokens
 from accounts.models import ApiToken, CreditEntry, Customer
 from accounts.newest import newest
-from monitoring.models import Notice
-from tests.accounts.low_balance import search, sent
 
 pytestmark = pytest.mark.django_db
 
@@ -88,39 +86,6 @@ def test_commands_create_and_list_customers_and_their_tokens() -> None:
         run("create_token", "pbx", "--credits", 7, "--customer", "nobody")
     with pytest.raises(CommandError, match="e-mail address"):
         run("create_customer", "Other Ltd", "--contact", "nobody")
-
-
-# --- Notices -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("change", ["search", "adjust"])
-def test_contacts_of_the_customer_get_the_notice(notices_on: None, change: str, mailoutbox: list[Any]) -> None:
-    customer = make("Example Ltd", "owner@example.org", "desk@example.org")
-    customer.contacts.create(email="quiet@example.org", low_balance=False)
-    token = token_of(customer, low_balance_at=3)
-    if change == "search":
-        search(token)
-    else:
-        credits.adjust(token=token, amount=-1, actor="op", reason="mistake")
-    assert sent() == ["sent"]
-    [message] = mailoutbox
-    assert message.to == ["owner@example.org", "desk@example.org"]
-
-
-def test_contact_of_the_token_comes_before_the_customers(notices_on: None, mailoutbox: list[Any]) -> None:
-    search(token_of(make("Example Ltd", "owner@example.org"), low_balance_at=3, contact="own@example.org"))
-    assert sent() == ["sent"]
-    assert mailoutbox[0].to == ["own@example.org"]
-
-
-def test_nothing_is_written_if_no_contact_gets_notices(notices_on: None) -> None:
-    make("Other Ltd", "other@example.org")
-    customer = make()
-    customer.contacts.create(email="quiet@example.org", low_balance=False)
-    search(token_of(customer, low_balance_at=3))
-    search(token_of(None, low_balance_at=3))
-    assert sent() == []
-    assert not Notice.objects.exists()
 
 
 # --- The newest entries of several tokens ----------------------------------------------------------------------------

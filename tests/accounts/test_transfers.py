@@ -14,7 +14,6 @@ from accounts.models import ApiToken, CreditEntry
 from tests import awaited
 from tests.account_fixtures import Tills, tokens_of_one_customer
 from tests.accounts.admin.pages import NUMBER, amounts, balance
-from tests.accounts.low_balance import check
 
 pytestmark = pytest.mark.django_db
 
@@ -174,16 +173,6 @@ def test_transfer_does_not_use_the_allowance(tills: Tills, settings: Any) -> Non
     credits.top_up(token=tills[0], amount=1, actor="op", reason="paid")
     with pytest.raises(credits.AllowanceExceeded):
         credits.require_allowance(user=user, amount=10)
-
-
-@pytest.mark.usefixtures("notices_on")
-def test_low_balance_is_noticed_on_the_token_that_gives(tills: Tills) -> None:
-    from monitoring.models import Notice
-
-    ApiToken.objects.update(low_balance_at=20, contact="till@example.org")
-    transfer(*tills)
-    check()
-    assert list(Notice.objects.values_list("token_id", "balance")) == [(tills[0].pk, 10)]
 
 
 # --- Locks -----------------------------------------------------------------------------------------------------------

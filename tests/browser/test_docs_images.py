@@ -27,7 +27,6 @@ ENVIRONMENT = {
     "TWILIO_AUTH_TOKEN": "unused",
     "TWILIO_BASE_URL": "http://127.0.0.1:9",
     "CREDIT_PRICE": "0.03",
-    "ALERT_EMAILS": "oncall@example.org",
     "EMAIL_URL": "smtp://127.0.0.1:9",
     "EMAIL_FROM": "callerid@example.org",
     **of_addons("BROWSER_ENVIRONMENT"),
@@ -94,7 +93,7 @@ def test_pictures_of_the_documentation(page: "Page", filled: tuple[Service, dict
         ("console-ledger-entry", f"accounts/creditentry/{made['search']}/change/", "Check a number", 1020),
         ("console-sources", "monitoring/source/", "twilio", 720),
         ("console-source", "monitoring/source/twilio/change/", "twilio", 980),
-        ("console-alerts", "monitoring/incident/", "Source slow", 620),
+        *of_addons("DOCS_IMAGES").values(),
     ):
         page.goto(f"/admin/{path}")
         expect(page.get_by_role("main")).to_contain_text(text)

@@ -24,8 +24,8 @@ from accounts import credits, customers, tokens
 from accounts.models import ApiToken, Customer
 from core import history
 from lookup.models import SourcePause
-from monitoring.models import AlertMute, AlertRecipient, Incident
 from phonebook.models import Contact, NumberRule
+from tests.plugin import of_addons
 name, text, now = {NAME!r}, {TEXT!r}, timezone.now()
 customer = customers.create(name=name)
 Customer.objects.filter(pk=customer.pk).update(note=text * 3)
@@ -37,19 +37,13 @@ closed = tokens.issue(name=name[1:], initial_credits=0, actor="op").token
 ApiToken.objects.filter(pk=closed.pk).update(revoked_at=now, revoked_reason=text)
 rule = NumberRule.objects.create(number=12125550177, name=text, note=text)
 contact = Contact.objects.create(number=12125550178, name=text, location=text)
-incident = Incident.objects.create(
-    kind="token.out", subject=str(token.pk), title=text, summary=text, hint=text, first_seen_at=now, last_seen_at=now,
-    opened_at=now, acknowledged_at=now, acknowledged_by="op", acknowledgement=text,
-)
-AlertMute.objects.create(
-    kind="token.out", subject=str(token.pk), until=now, created_by="op", created_at=now, reason=text
-)
-AlertRecipient.objects.create(email="long@example.org", note=text)
 history.record(action=history.Action.CHANGE, target=token, message=text * 3)
 made = {{
-    "customer": customer, "token": token, "closed": closed, "rule": rule, "contact": contact, "incident": incident,
+    "customer": customer, "token": token, "closed": closed, "rule": rule, "contact": contact,
     "entry": token.entries.get(kind="top-up"),
 }}
+for add in of_addons("LONG_TEXTS").values():
+    made |= add(token, text, now)
 print(json.dumps({{name: row.pk for name, row in made.items()}}))
 """
 PAGES = (
@@ -63,8 +57,7 @@ PAGES = (
     *("/admin/accounts/customer/{customer}/top-up/", "/admin/accounts/customer/{customer}/delete/"),
     *("/admin/phonebook/numberrule/", "/admin/phonebook/numberrule/{rule}/change/"),
     *("/admin/phonebook/contact/", "/admin/phonebook/contact/{contact}/change/"),
-    *("/admin/monitoring/incident/", "/admin/monitoring/incident/{incident}/change/"),
-    *("/admin/monitoring/alertrecipient/", "/admin/admin/logentry/"),
+    "/admin/admin/logentry/",
     *of_addons("LONG_TEXT_PAGES").values(),
 )
 

@@ -20,8 +20,8 @@ from accounts.models import IdempotencyRecord
 from core import write_buffer
 from core.retention import KEPT_DAYS
 from lookup.answers import NotFound, SourceCall
-from monitoring import mutes, source_statistics
-from monitoring.models import AlertMute, Source
+from monitoring import source_statistics
+from monitoring.models import Source
 from phonebook import cache_versions
 from phonebook.imports import complaints as complaint_imports
 from phonebook.models import CacheVersion, ComplaintDay
@@ -38,7 +38,7 @@ def prune() -> dict[str, Any]:
 
 NOTHING = dict.fromkeys(
     (
-        *("idempotency_records", "usage_rows", "notices", "alerts", "alert_mutes", "unknown_charges"),
+        *("idempotency_records", "usage_rows", "unknown_charges"),
         *("complaint_days", "imports", "subjects", "cache_versions", "sessions"),
         *of_addons("PRUNED"),
     ),
@@ -58,9 +58,6 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
     complaint(timezone.now().date() - timedelta(days=400))
     cache_versions.bump([NUMBER])
     CacheVersion.objects.update(changed_at=timezone.now() - cache_versions.KEPT - timedelta(hours=1))
-    for subject, hours in (("over", -1), ("going on", 1)):
-        until = timezone.now() + timedelta(hours=hours)
-        mutes.mute(kind="source.failing", subject=subject, until=until, by="olga")
     for key, hours in (("over", -1), ("going on", 1)):
         expires = timezone.now() + timedelta(hours=hours)
         Session.objects.create(session_key=key, session_data="", expire_date=expires)
@@ -68,9 +65,6 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
         **NOTHING,
         "idempotency_records": 1,
         "usage_rows": 2,
-        "notices": 0,
-        "alerts": 0,
-        "alert_mutes": 1,
         "unknown_charges": 0,
         "complaint_days": 1,
         "subjects": 0,
@@ -79,11 +73,10 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
         **of_addons("PRUNED"),
     }
     assert Session.objects.get().session_key == "going on"
-    assert AlertMute.objects.get().subject == "going on"
     assert Source.objects.get().connector == "x"
     out = StringIO()
     call_command("prune", stdout=out)
-    assert out.getvalue().startswith("Deleted: idempotency records 0, usage rows 0, notices 0, alerts 0, ")
+    assert out.getvalue().startswith("Deleted: idempotency records 0, usage rows 0, unknown charges 0, ")
 
 
 def complaint(day: date, number: str = NUMBER) -> None:

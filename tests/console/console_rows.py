@@ -11,11 +11,10 @@ from django.db import connection
 from django.db.models import Model
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from accounts import customer_webhooks, customers, tokens
+from accounts import customers, tokens
 from console.models import Invitation
 from lookup.models import SourcePause
-from monitoring import notices
-from monitoring.models import AlertRecipient, Incident, Notice, Source
+from monitoring.models import Source
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
 from tests import awaited
 from tests.plugin import of_addons
@@ -26,8 +25,7 @@ PAUSED = "directory"
 
 
 def one_of_each() -> dict[str, Model]:
-    """By `app.model`. The ledger entry is a refundable search; the notice was given up and can be sent again; the user
-    is invited."""
+    """By `app.model`. The ledger entry is a refundable search; the user is invited."""
     token = tokens.issue(name="pbx", initial_credits=100, actor="boss").token
     awaited.charge(token=token, request_id="r1", number=str(NUMBER), answer={})
     now = datetime.now(UTC)
@@ -37,21 +35,10 @@ def one_of_each() -> dict[str, Model]:
     TOTPDevice.objects.create(user=user, name="Authenticator app")
     search = token.entries.get(kind="search")
     customer = customers.create(name="Example Ltd", contacts=["owner@example.org"])
-    customer_webhooks.save(customer=customer, url="https://hooks.example.org/callerid")
     return {
         "accounts.apitoken": token,
         "accounts.customer": customer,
         "accounts.creditentry": search,
-        "monitoring.notice": Notice.objects.create(token=token, threshold=10, balance=9, outcome=notices.GIVEN_UP),
-        "monitoring.incident": Incident.objects.create(
-            kind="token.expiring",
-            subject=str(token.pk),
-            title="An API token expires soon",
-            first_seen_at=now,
-            last_seen_at=now,
-            opened_at=now,
-        ),
-        "monitoring.alertrecipient": AlertRecipient.objects.create(email="desk@example.org"),
         "monitoring.source": Source.objects.create(hour=now, connector="x", outcome="found", count=1),
         "phonebook.numberrule": NumberRule.objects.create(number=NUMBER, name="Example Bakery"),
         "phonebook.contact": Contact.objects.create(number=NUMBER, name="Example Bakery"),

@@ -15,8 +15,6 @@ from django.utils import timezone
 
 from accounts import customers, tokens
 from accounts.models import ApiToken, Customer
-from monitoring import mutes
-from monitoring.models import AlertMute, Incident
 from tests.console.console_rows import PAUSED, database, filled
 from tests.plugin import of_addons
 
@@ -42,29 +40,11 @@ accounts.customer add                  -       -       -        -        yes    
 accounts.customer delete               -       -       -        -        yes       -        yes
 accounts.customer edit                 -       -       -        -        yes       -        yes
 accounts.customer top_up               -       -       yes      yes      yes       -        yes
-accounts.customer webhook              -       -       -        -        yes       -        yes
-accounts.customer remove_webhook       -       -       -        -        yes       -        yes
 
 accounts.creditentry list              -       -       yes      yes      yes       yes      yes
 accounts.creditentry refund            -       -       -        yes      yes       -        yes
 accounts.creditentry check_number      -       -       yes      yes      yes       yes      yes
 accounts.creditentry export            -       -       -        -        yes       yes      yes
-
-monitoring.notice list                 -       -       -        yes      yes       yes      yes
-monitoring.notice send_selected_again  -       -       -        -        yes       -        yes
-
-monitoring.incident list               -       yes     -        yes      yes       yes      yes
-monitoring.incident send_test          -       -       -        -        yes       -        yes
-monitoring.incident acknowledge        -       -       -        -        yes       -        yes
-monitoring.incident acknowledge_selected  -    -       -        -        yes       -        yes
-monitoring.incident mute               -       -       -        -        yes       -        yes
-monitoring.incident end_mute           -       -       -        -        yes       -        yes
-monitoring.incident withdraw_acknowledgement  -  -     -        -        yes       -        yes
-
-monitoring.alertrecipient list         -       -       -        -        -         yes      yes
-monitoring.alertrecipient add          -       -       -        -        -         -        yes
-monitoring.alertrecipient change       -       -       -        -        -         -        yes
-monitoring.alertrecipient delete       -       -       -        -        -         -        yes
 
 monitoring.source list                 -       yes     -        yes      yes       yes      yes
 monitoring.source check_now            -       -       -        -        yes       -        yes
@@ -134,13 +114,8 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.customer", "add"): {"name": "new"},
     ("accounts.customer", "edit"): {"name": "renamed"},
     ("accounts.customer", "top_up"): {"amount": 5, "reason": "paid"},
-    ("accounts.customer", "webhook"): {"url": "https://hooks.example.org/x"},
-    ("accounts.customer", "remove_webhook"): {"confirmed": "on"},
     ("accounts.creditentry", "refund"): {"reason": "wrong name"},
     ("accounts.creditentry", "check_number"): {"number": "493023125042"},
-    ("monitoring.alertrecipient", "add"): {"email": "new@example.org"},
-    ("monitoring.alertrecipient", "change"): {"severities": "critical"},
-    ("monitoring.incident", "mute"): {"hours": "8"},
     ("monitoring.source", "test"): {"number": "+1 212 555 0100"},
     ("monitoring.source", "pause"): {"reason": "invoice"},
     ("monitoring.source", "resume"): {"reason": "paid"},
@@ -175,6 +150,8 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
 
 #: What is done before the requests of a row.
 PREPARED: dict[tuple[str, str], Callable[[Model], object]] = of_addons("PREPARED")
+#: Actions of add-ons on lists: `selected` rows, a `form`, or one that leaves everything `unchanged`.
+ON_LIST: dict[tuple[str, str], str] = of_addons("ON_LIST")
 
 #: Pages without a model. All staff can open them, and see in them only what their role allows.
 OF_THE_SITE = {
@@ -219,8 +196,10 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
     def form(where: str, **fields: Any) -> Iterator[Request]:
         yield Request("GET", where)
         typed = {**TYPED.get((model, verb), {}), **fields}
-        yield Request("POST", where, filled(boss.get(where), **typed), read_only=verb == "check_number")
+        yield Request("POST", where, filled(boss.get(where), **typed), read_only=is_read_only)
 
+    on_list = ON_LIST.get((model, verb))
+    is_read_only = verb == "check_number" or on_list == "unchanged"
     if prepare := PREPARED.get((model, verb)):
         prepare(row)
     match verb:
@@ -245,17 +224,12 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield Request("GET", url("delete", str(row.pk)))
             yield Request("POST", url("delete", str(row.pk)), {"post": "yes"})
             yield Request("POST", url("changelist"), selected)
-        case "send_test":  # alerts are off, so none is written
-            yield Request("GET", url(verb))
-            yield Request("POST", url(verb), read_only=True)
         case "check_now" | "pause":
             yield from form(url(verb, "complaints"))
         case "test" | "erase":
             yield from form(url(verb))
         case "resume":
             yield from form(url(verb, PAUSED))
-        case "send_selected_again" | "acknowledge_selected":
-            yield Request("POST", url("changelist"), {"action": verb, "_selected_action": row.pk})
         case "import_file":
             yield Request("GET", url(verb))
         case "invite" | "upload":
@@ -265,12 +239,6 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
         case "top_up" if model == "accounts.customer":
             token = tokens.issue(name="till", customer=Customer.objects.get(pk=row.pk), actor="boss").token
             yield from form(url(verb, str(row.pk)), token=str(token.pk))
-        case "end_mute":
-            mutes.mute(kind="source.failing", subject="", until=timezone.now() + timedelta(hours=1), by="boss")
-            yield from form(url(verb), mute=str(AlertMute.objects.get().pk))
-        case "withdraw_acknowledgement":
-            Incident.objects.filter(pk=row.pk).update(acknowledged_at=timezone.now())
-            yield from form(url(verb, str(row.pk)))
         case "end_grace":
             ApiToken.objects.filter(pk=row.pk).update(previous_until=timezone.now() + timedelta(hours=1))
             yield from form(url(verb, str(row.pk)))
@@ -279,6 +247,10 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             ApiToken.objects.filter(pk=row.pk).update(customer=owner)
             target = tokens.issue(name="till", customer=owner, actor="boss").token
             yield from form(url(verb, str(row.pk)), to_token=str(target.pk))
+        case _ if on_list == "selected":
+            yield Request("POST", url("changelist"), {"action": verb, "_selected_action": row.pk})
+        case _ if on_list:
+            yield from form(url(verb))
         case _:
             yield from form(url(verb, str(row.pk)))
 

@@ -1,7 +1,6 @@
 """The dashboard's sources and service health: cost, breakers, failing sources, Redis, the database's log."""
 
 import re
-from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -12,8 +11,6 @@ from django.test import Client
 from core.postgresql import server_log
 from lookup.models import SourcePause
 from lookup.search import RULES_SOURCE
-from monitoring.health import checks
-from monitoring.models import TaskRun
 from phonebook.imports.numbering_plan import NUMBERING_PLAN, installed_version
 from phonebook.models import Dataset
 from tests.console.dashboard_rows import (
@@ -60,19 +57,6 @@ def test_failing_source_is_unhealthy_before_its_breaker_opens(admin_client: Clie
         "unhealthy Source failing: tests.connectors.RemoteKnows. 3 of 100 lookups failed. Last failure: auth, at "
         "2026-03-09 14:20 UTC. Check the key. Correct the key, or ask the vendor to enable the account."
     )
-
-
-def test_open_alert_is_not_repeated_by_the_check(admin_client: Client, settings: Any) -> None:
-    configure(settings, "Knows,RemoteKnows")
-    settings.ALERT_EMAILS, settings.ALERT_OPEN_AFTER_MIN = ["ops@example.org"], 0
-    add_result("auth", seconds_ago=10, connector="tests.connectors.RemoteKnows")
-    assert "Source failing" in sources_finding(admin_client)
-    checks.for_alerts()
-    text = admin_client.get(URL).text
-    assert text.count("Last failure: auth") == 1
-    assert "Sources: unhealthy" not in text
-    TaskRun.objects.update(succeeded_at=NOW - timedelta(days=1))
-    assert "Source failing" in sources_finding(admin_client)
 
 
 def test_paused_source_is_not_failing(admin_client: Client, settings: Any) -> None:

@@ -7,6 +7,7 @@ from django.test import Client
 from tests.console.console_rows import filled, one_of_each
 from tests.console.role_table import address, logged_in
 from tests.console_pages import words
+from tests.plugin import of_addons
 
 pytestmark = pytest.mark.django_db
 
@@ -24,8 +25,9 @@ def boss() -> Client:
 @pytest.mark.parametrize(
     "model",
     [
-        *("accounts.apitoken", "accounts.customer", "auth.group", "auth.user", "monitoring.alertrecipient"),
+        *("accounts.apitoken", "accounts.customer", "auth.group", "auth.user"),
         *("phonebook.complaintday", "phonebook.contact", "phonebook.numberrule"),
+        *of_addons("EDITED"),
     ],
 )
 def test_saved_change_opens_the_page_of_its_object(rows: dict[str, Model], boss: Client, model: str) -> None:
@@ -42,7 +44,7 @@ def test_saved_change_opens_the_page_of_its_object(rows: dict[str, Model], boss:
     [
         ("phonebook.contact", {"number": "+12125550142", "name": "Example Bakery"}),
         ("phonebook.numberrule", {"number": "+12125550142", "spam": "true"}),
-        ("monitoring.alertrecipient", {"email": "new@example.org", "severities": "all", "is_active": "on"}),
+        *of_addons("ADDED").items(),
     ],
 )
 def test_added_object_is_shown(boss: Client, model: str, fields: dict[str, str]) -> None:

@@ -17,6 +17,7 @@ from console.roles import SENTENCES
 from tests.console.console_rows import database, filled
 from tests.console.role_table import PAGES, address, answer, logged_in, requests
 from tests.console_pages import words
+from tests.plugin import of_addons
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 INVITE = reverse("admin:auth_user_invite")
@@ -158,15 +159,12 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "phonebook.numberrule": ({"name": "hush", "spam": "true"}, 'Changed Spam from nothing to "yes" and Name.'),
     "phonebook.contact": ({"name": "hush"}, "Changed Name."),
-    "monitoring.alertrecipient": (
-        {"email": "hush@example.org", "severities": "critical"},
-        'Changed E-mail address and Receives from "all alerts" to "critical alerts only".',
-    ),
     "auth.user": (
         {"email": "hush@example.org", "is_active": ""},
         'Changed E-mail address and Active from "yes" to "no".',
     ),
     "auth.group": ({"name": "day shift"}, 'Changed Name from "night shift" to "day shift".'),
+    **of_addons("CHANGES"),
 }
 
 

@@ -117,6 +117,7 @@ print(f'href="{customer}/greet/"' in client.get(f"{customer}/change/").text, end
 print("Hello, Example Ltd (#1)." in client.post(f"{customer}/greet/", follow=True).text)
 response = client.get("/admin/")
 print([part in response.text for part in ("Plain header", "/static/plain.css", "/static/plain.js", "search-input")])
+print([part in response.text for part in ("Plain sentence.", "attention")], "failing_since" in called)
 print(client.get("/admin/search/?s=token").status_code, [kind.title for kind in KINDS])
 request = response.wsgi_request
 request.user = viewer
@@ -146,6 +147,7 @@ print(called)
         "('Plain numbers', 'deleted') ['start']",
         "True True",
         "[True, True, True, False]",
+        "[True, True] True",
         "404 ['Plain kind']",
         "['Plain page'] Do it",
         "True True True",

@@ -19,7 +19,6 @@ from accounts.models import CreditEntry
 from core import metrics, write_buffer
 from lookup.answers import Failed, SourceCall
 from monitoring import source_statistics, task_runs
-from monitoring.models import Notice, TaskRun
 from tests.api import Integrator
 from tests.callerid_project.test_settings import manage, variables
 from tests.metrics import here
@@ -77,33 +76,12 @@ def test_a_wrong_balance_is_found(sound: Integrator) -> None:
     assert "audit_credits" in problem[1]
 
 
-def test_notices_that_nobody_sends_are_a_problem(sound: Integrator, settings: Any) -> None:
-    settings.LOW_BALANCE_NOTICES = True
-    assert problems()["Notices"].startswith("Low balances were never checked. Run ./run manage send_notices")
-    task_runs.advance(task_runs.LOW_BALANCE, timezone.now())
-    due = timezone.now() - timedelta(hours=1)
-    notice = Notice.objects.create(token=sound.token, threshold=5, balance=5, due_at=due)
-    assert problems()["Notices"].startswith("1 are overdue")
-    notice.due_at, notice.outcome = timezone.now() + timedelta(hours=1), "failed: SMTPException"
-    notice.save()
-    assert "EMAIL_URL" in problems()["Notices"]
-
-
 def test_a_new_installation_may_wait_for_its_first_download(sound: Integrator, settings: Any) -> None:
     settings.SOURCE_B, settings.REFRESH_SOURCES = "complaints", ["ftc", "fcc"]
     MigrationRecorder.Migration.objects.update(applied=timezone.now())
     assert examine()["Complaint data"] == (True, "No published data is loaded. Not downloaded yet: fcc, ftc.")
     MigrationRecorder.Migration.objects.update(applied=timezone.now() - timedelta(days=3))
     assert "Complaint data is stale: fcc. It was never loaded." in problems()["Complaint data"]
-
-
-def test_alerts_that_nobody_checks_are_a_problem(sound: Integrator, settings: Any) -> None:
-    settings.ALERT_EMAILS = ["ops@example.org"]
-    assert problems()["Notices"].startswith("Alerts were never checked. Run ./run manage send_notices")
-    task_runs.record(task_runs.ALERTS, succeeded=True)
-    assert problems() == {}
-    TaskRun.objects.update(succeeded_at=timezone.now() - task_runs.ALERTS_OVERDUE - timedelta(minutes=1))
-    assert problems()["Notices"].startswith("Alerts were last checked at ")
 
 
 def test_a_failing_source_is_a_problem(sound: Integrator, settings: Any) -> None:

@@ -1,19 +1,14 @@
 """A TRUSTED_PROXIES that does not match the proxies in front, and what they write that cannot be read, are reported."""
 
 import re
-from contextlib import suppress
-from datetime import timedelta
-from io import StringIO
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from monitoring import forwarding
-from monitoring.models import Incident
+from monitoring.health import forwarding
 from tests.console_pages import words
 from tests.plugin import production
 
@@ -34,7 +29,7 @@ def finding(client: Client, **headers: str) -> str:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.message for record in caplog.records if record.name == "monitoring.forwarding"]
+    return [record.message for record in caplog.records if record.name == "monitoring.health.forwarding"]
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded"])
@@ -71,37 +66,22 @@ def test_fewer_proxies_than_trusted_are_reported(
     assert finding(admin_client, **sent).startswith(expected)
 
 
-def doctor() -> str:
-    text = StringIO()
-    with suppress(SystemExit):
-        call_command("doctor", stdout=text)
-    return text.getvalue()
-
-
 @pytest.mark.parametrize("sent", [{"X_Forwarded_For": "unknown"}, {"Forwarded": "for=198.51.100.7"}])
 def test_an_unreadable_address_is_reported(
-    admin_client: Client, settings: Any, caplog: pytest.LogCaptureFixture, sent: dict[str, str]
+    admin_client: Client,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    sent: dict[str, str],
 ) -> None:
     settings.TRUSTED_PROXIES = 1
-    forwarding.report()
-    assert "ok       Client addresses" in doctor()
     for _ in range(3):
         Client().get("/livez", headers=sent)
     (warning,) = warnings(caplog)
     assert warning.startswith("Client addresses cannot be read.")
     assert "198.51.100" not in caplog.text
-    forwarding.report()
-    assert "PROBLEM  Client addresses" in doctor()
-    assert "Client addresses cannot be read" in admin_client.get(reverse("admin:index")).text
-
-
-def test_an_alert_about_addresses_ends_when_all_can_be_read(client: Client, db: None, settings: Any) -> None:
-    settings.TRUSTED_PROXIES = 1
-    client.get("/livez", headers={"X-Forwarded-For": "unknown"})
-    forwarding.report()
-    client.get("/livez", headers={"X-Forwarded-For": "198.51.100.7:4711"})
-    forwarding.report()  # of another process it may still be true
-    assert Incident.objects.filter(opened_at__isnull=False, closed_at=None).exists()
-    Incident.objects.update(last_seen_at=timezone.now() - forwarding.GONE - timedelta(minutes=1))
-    forwarding.report()
-    assert not Incident.objects.filter(closed_at=None).exists()
+    expected = "Proxy: unhealthy Client addresses cannot be read."
+    assert finding(admin_client, X_Forwarded_For="198.51.100.7").startswith(expected)
+    later = timezone.now() + forwarding.GONE
+    monkeypatch.setattr(timezone, "now", lambda: later)
+    assert finding(admin_client, X_Forwarded_For="198.51.100.7").startswith("Proxy: healthy")

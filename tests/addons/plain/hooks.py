@@ -3,7 +3,7 @@
 from callerid_project import hooks
 from console import blocks, pages
 from core import console_search, retention
-from monitoring.hooks import OUTCOMES_BY_MINUTE
+from monitoring import hooks as monitoring
 from phonebook.imports import CHANGE_STORES
 
 PACKAGE = "tests.addons.plain"
@@ -18,9 +18,12 @@ pages.ACTIONS.add(pages.Page("Do it", "", "plain", "accounts.view_customer"))
 pages.GRANTS.add(pages.Grant("viewer", "accounts.change_customer"))
 pages.HEADER.add(pages.HeaderPart("plain_header.html", "plain.css", "plain.js"))
 blocks.BLOCKS.add(blocks.Block("plain/block.html", f"{PACKAGE}.services.block"))
+blocks.ATTENTION.add(f"{PACKAGE}.services.attention")
+monitoring.CHECKS.add(f"{PACKAGE}.services.CHECK")
+monitoring.FAILING_SINCE.add(f"{PACKAGE}.services.failing_since")
 pages.VIEWS.add(pages.View("plain/", f"{PACKAGE}.services.page", "plain"))
 pages.EXTENSIONS.add(pages.Extension("accounts.customer", f"{PACKAGE}.console.PlainActions"))
-OUTCOMES_BY_MINUTE.add(f"{PACKAGE}.services.outcomes_by_minute")
+monitoring.OUTCOMES_BY_MINUTE.add(f"{PACKAGE}.services.outcomes_by_minute")
 console_search.KINDS.add(console_search.Kind("Plain kind", "anything", f"{PACKAGE}.services.found"))
 retention.EXPIRING.add(retention.Expiring("plain_rows", f"{PACKAGE}.services.prune", "plain rows after 9 days"))
 retention.NUMBERED.add(

@@ -4,9 +4,10 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from console.blocks import Figures
+from console.blocks import Attention, Figures
 from core.console_search import Result, Search
 from core.db import fetch
+from monitoring.health.base import Check, Findings, Request
 
 called: list[str] = []
 
@@ -34,6 +35,22 @@ def block(request: HttpRequest, figures: Figures) -> dict[str, Any] | None:
 
 def outcomes_by_minute(since: datetime, outcomes: Iterable[str]) -> list[tuple[datetime, str, int]]:
     return [(since + timedelta(minutes=59), "found_one", 430)]
+
+
+def attention(request: HttpRequest) -> Attention:
+    return Attention("plain/block.html", {"name": "attention"}, is_quiet=False)
+
+
+def _find(request: Request) -> Findings:
+    yield "Plain sentence."
+
+
+CHECK = Check("Plain check", _find, (), on_dashboard=True)
+
+
+def failing_since(now: datetime) -> dict[str, datetime]:
+    called.append("failing_since")
+    return {}
 
 
 def prune() -> int:

@@ -17,7 +17,8 @@ from django.utils import timezone
 from core import write_buffer
 from lookup import source_actions
 from lookup.models import SourceCheck, SourcePause
-from monitoring.models import Incident, SourceHour, SourceResult
+from monitoring import source_report
+from monitoring.models import SourceHour, SourceResult
 from monitoring.source_statistics import advice
 from tests import connectors, upstream
 from tests.accounts.admin.pages import query_count
@@ -146,10 +147,9 @@ def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> Non
     failed("auth", seconds_ago=20, hint="Check the key.")
     reason = f"auth: the vendor rejected the key Check the key. {advice('auth', REMOTE)}"
     assert state(admin_client) == f"failing {reason}"
-    began = {"first_seen_at": NOW - timedelta(hours=1), "last_seen_at": NOW}
-    incident = Incident.objects.create(kind="source.failing", subject=REMOTE, title="Source failing", **began)
-    assert state(admin_client) == f"failing Since 2026-03-09 13:20 UTC. {reason}"
-    incident.delete()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_report, "failing_since", lambda now: {REMOTE: now - timedelta(hours=1)})
+        assert state(admin_client) == f"failing Since 2026-03-09 13:20 UTC. {reason}"
     failed("breaker", seconds_ago=5)
     stopped = "Circuit breakers stop calls after failures, and let one through from time to time."
     assert state(admin_client) == f"failing {stopped} {reason}"

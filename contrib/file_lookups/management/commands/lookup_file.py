@@ -24,7 +24,7 @@ from contrib.file_lookups.number_file import (
     open_numbers,
     result_of,
 )
-from core import addresses, http, numbers, webhooks
+from core import addresses, http, numbers
 from core.api_client import Refused
 from core.progress_bar import progress_bar
 from phonebook.imports.readers.base import UnreadableFile
@@ -125,7 +125,7 @@ class Command(BackgroundCommand):
 
 def _url(url: str) -> str:
     try:
-        webhooks.require_url(url)
+        addresses.require_url(url)
     except ValueError:
         raise CommandError("--url must be https://…, or http://… for localhost and private addresses.") from None
     return url
