@@ -51,6 +51,7 @@ STAYS = (
     "exported phone books: export them again",
     "rules for a prefix of the number",
     "notes, names and reasons in which somebody typed the number",
+    "searches for the number from now on, which store its mask and a keyed hash of it again",
 )
 
 

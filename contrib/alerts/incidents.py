@@ -130,7 +130,7 @@ def _open(found: list[Incident], now: datetime) -> int:
     return len(opened)
 
 
-def reopen(*, kinds: Iterable[str], subject: str, closed_since: datetime, summary: str) -> None:
+def reopen(*, kinds: Iterable[str], subject: str, closed_since: datetime, summary: str, hint: str) -> None:
     """Reopen the latest incident of each kind about `subject` that closed since then, unless a newer one has begun.
     notify_later reports it again."""
     for kind in kinds:
@@ -141,7 +141,7 @@ def reopen(*, kinds: Iterable[str], subject: str, closed_since: datetime, summar
         if latest is not None:
             with suppress(IntegrityError), transaction.atomic():
                 Incident.objects.filter(pk=latest.pk).update(
-                    closed_at=None, last_seen_at=timezone.now(), notified_at=None, summary=summary
+                    closed_at=None, last_seen_at=timezone.now(), notified_at=None, summary=summary, hint=hint
                 )
 
 

@@ -23,7 +23,11 @@ def end_alerts(pause: SourcePause, **kwargs: Any) -> None:
 def reopen_alerts(pause: SourcePause, **kwargs: Any) -> None:
     """In the transaction of the resumption: what failed before the pause has failed since then, until it works."""
     incidents.reopen(
-        kinds=SOURCE_KINDS, subject=pause.connector, closed_since=pause.paused_at, summary="Resumed; not checked since."
+        kinds=SOURCE_KINDS,
+        subject=pause.connector,
+        closed_since=pause.paused_at,
+        summary="Resumed; not checked since.",
+        hint="Check it on its page, or wait for the next search.",
     )
 
 

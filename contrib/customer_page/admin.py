@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from unfold import widgets
 from unfold.enums import ActionVariant
@@ -17,6 +17,7 @@ from core.forms import ConfirmationField, WholeNumberField
 _EDIT = "accounts.view_customer", "accounts.change_customer"
 #: The ends of the actions' URLs.
 _PATHS = ("link", "revoke-links")
+_OFF = "Customers' pages are off: set CUSTOMER_PAGES=true in the service's environment, and start it again."
 
 
 class LinkForm(forms.Form):
@@ -38,12 +39,15 @@ class LinkActions(ConsoleAdmin):
     actions_detail = ("link", "revoke_links")
 
     def offers(self, request: HttpRequest, url_path: str, obj: Customer) -> bool:
-        return bool(settings.CUSTOMER_PAGES) if url_path in _PATHS else super().offers(request, url_path, obj)
+        """Where customers' pages are off, `link` says so."""
+        if url_path == "revoke-links":
+            return bool(settings.CUSTOMER_PAGES)
+        return url_path == "link" or super().offers(request, url_path, obj)
 
     def action_context(self, request: HttpRequest, url_path: str, obj: Customer) -> dict[str, Any]:
-        if url_path in _PATHS and not settings.CUSTOMER_PAGES:
-            raise Http404
-        return super().action_context(request, url_path, obj)
+        if url_path not in _PATHS:
+            return super().action_context(request, url_path, obj)
+        return {} if settings.CUSTOMER_PAGES else {"instead": {"text": _OFF}}
 
     @form_action(
         "Create link",
@@ -56,6 +60,8 @@ class LinkActions(ConsoleAdmin):
         ),
     )
     def link(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> HttpResponse:
+        if not settings.CUSTOMER_PAGES:
+            raise ValueError(_OFF)
         days = data["days"]
         link = reverse("customer", args=[links.make(customer=obj, days=days)])
         url = f"{settings.PUBLIC_URL or request.build_absolute_uri('/')[:-1]}{link}"

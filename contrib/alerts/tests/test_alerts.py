@@ -156,6 +156,7 @@ def test_pause_ends_the_alerts_of_its_source_at_once(clock: Clock, settings: Any
     source_actions.resume(name=KNOWS)
     again = open_incidents().get(kind="source.failing")
     assert (again.first_seen_at, again.summary) == (NOW, "Resumed; not checked since.")
+    assert again.hint.startswith("Check it on its page")
     checking.check()
     again = open_incidents().get(kind="source.failing")
     assert (again.pk, again.first_seen_at) == (ended.pk, NOW)

@@ -334,9 +334,12 @@ def test_link_has_the_public_address_of_the_service(admin_client: Client, custom
         assert f">{shown}/customer/" in response.text
 
 
-def test_console_offers_links_only_if_pages_are_on(admin_client: Client, customer: Customer, settings: Any) -> None:
+def test_console_says_that_links_need_a_setting(admin_client: Client, customer: Customer, settings: Any) -> None:
+    settings.CUSTOMER_PAGES = False
     console = f"/admin/accounts/customer/{customer.pk}"
-    for on in (True, False):
-        settings.CUSTOMER_PAGES = on
-        assert (f"{console}/link/" in admin_client.get(f"{console}/change/").text) is on
-    assert admin_client.get(f"{console}/link/").status_code == 404
+    page = admin_client.get(f"{console}/change/").text
+    assert f"{console}/link/" in page
+    assert f"{console}/revoke-links/" not in page
+    for response in (admin_client.get(f"{console}/link/"), admin_client.post(f"{console}/link/", {"days": "3"})):
+        assert "set CUSTOMER_PAGES=true" in response.text
+    assert not LogEntry.objects.exists()
