@@ -28,7 +28,8 @@ GROWING = {"django_migrations", "django_content_type", "auth_permission", "auth_
 COLUMNS = {
     "sqlite": "SELECT t.name, c.name FROM sqlite_master t, pragma_table_info(t.name) c"
     " WHERE t.type = 'table' AND t.name <> 'sqlite_sequence'",
-    "postgresql": "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'",
+    "postgresql": "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
+    " ORDER BY ordinal_position",
 }
 SCHEMA = {
     "sqlite": (

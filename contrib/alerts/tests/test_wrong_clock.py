@@ -67,5 +67,5 @@ def test_host_with_a_slow_clock_serves_and_is_named(hosts: tuple[Service, Servic
     assert summary.startswith(("It is 3,600.", "It is 3,599."))
     assert summary.endswith(" s behind the database's clock.")
     for service in hosts:
-        assert f"{title}. {summary}" in service.doctor("Clocks")["detail"]
+        assert f"{title}. {summary}" in service.doctor("Processes")["detail"]
     assert "differs from that of this host by +3600." in wrong.doctor("Clocks")["detail"]
