@@ -18,7 +18,8 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 executor = MigrationExecutor(connection)
 executor.loader = MigrationLoader(connection, replace_migrations=False)
-targets = [each for each in executor.loader.graph.leaf_nodes() if each[0] != {app!r}] + [({app!r}, {migration!r})]
+leaves = [each for each in executor.loader.graph.leaf_nodes() if not executor.loader.disk_migrations[each].replaces]
+targets = [each for each in leaves if each[0] != {app!r}] + [({app!r}, {migration!r})]
 state = executor.migrate(targets)
 state.clear_delayed_apps_cache()
 emit_post_migrate_signal(verbosity=0, interactive=False, db="default", apps=state.apps)

@@ -1,12 +1,10 @@
 """A database from before alerts were an add-on keeps their rows, and all that refers to them."""
 
-import sqlite3
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.adoption import Adopted
+from tests.adoption import Adopted, sqlite
 from tests.test_upgrades import Installation, dumps, postgresql, roles
 
 __all__ = ["postgresql", "roles"]
@@ -32,14 +30,6 @@ INSERT INTO monitoring_alertrecipient (id, email, severities, is_active, note)
 INSERT INTO accounts_notice (id, event, channel, target, payload, created_at, attempts, outcome, incident_id)
     VALUES (10, 'incident.opened', 'email', 'desk@example.org', '{}', '2026-01-02', 1, 'given up', 7);
 """
-
-
-def sqlite(directory: Path) -> list[Installation]:
-    found = []
-    for name in ("old", "new"):
-        connect = partial(sqlite3.connect, directory / name / "data" / "callerid.sqlite3")
-        found.append(Installation(directory / name, "sqlite", connect, DATABASE_URL="", REDIS_URL=""))
-    return found
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

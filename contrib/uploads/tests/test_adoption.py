@@ -13,9 +13,12 @@ BEFORE = """
 from django.core.management.sql import emit_post_migrate_signal
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 executor = MigrationExecutor(connection)
-leaves = [each for each in executor.loader.graph.leaf_nodes() if each[0] != "phonebook"]
-state = executor.migrate([*leaves, ("phonebook", "0006_erase_permission")])
+executor.loader = MigrationLoader(connection, replace_migrations=False)
+leaves = [each for each in executor.loader.graph.leaf_nodes() if not executor.loader.disk_migrations[each].replaces]
+targets = [each for each in leaves if each[0] != "phonebook"]
+state = executor.migrate([*targets, ("phonebook", "0006_erase_permission")])
 state.clear_delayed_apps_cache()
 emit_post_migrate_signal(verbosity=0, interactive=False, db="default", apps=state.apps)
 from django.contrib.auth.models import User
