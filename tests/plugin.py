@@ -36,7 +36,7 @@ def our_settings() -> set[str]:
     """Every name that settings.py and the add-ons read, the keys, and what `run` reads beside them."""
     files = [ROOT / "callerid_project" / "settings.py", *(ROOT / "contrib").glob("*/conf.py")]
     source = "\n".join(path.read_text(encoding="utf-8") for path in files)
-    read = re.findall(r'env\.\w+\(\s*"([A-Z0-9_]+)"', source)
+    read = re.findall(r'(?:env\.\w+\(\s*|\(env, )"([A-Z0-9_]+)"', source)
     return {*read, *KEYS, "PYTHON", "DJANGO_SETTINGS_MODULE"}
 
 

@@ -10,7 +10,10 @@ from core import addresses
 
 def read(env: Environment) -> dict[str, Any]:
     """Beside EMAIL_URL and EMAIL_FROM, which invitations use too."""
-    secrets = [_webhook_secret(env, name) for name in ("ALERT_WEBHOOK_SECRET", "ALERT_WEBHOOK_PREVIOUS_SECRET")]
+    secrets = [
+        _webhook_secret(env, "ALERT_WEBHOOK_SECRET"),
+        _webhook_secret(env, "ALERT_WEBHOOK_PREVIOUS_SECRET"),
+    ]
     found = {
         # Low-balance notices are written and sent only if this is on.
         "LOW_BALANCE_NOTICES": env.flag("LOW_BALANCE_NOTICES", False),
