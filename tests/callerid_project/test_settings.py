@@ -133,18 +133,6 @@ def manage(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.Co
             for bad in ("free", "-1", "nan", "1e9", "a=0.1", "1_0", "٣")
         ),
         ({"SOURCE_B_PRICE": "-0.1"}, "SOURCE_B_PRICE must be a price"),
-        *(
-            ({"ALERT_WEBHOOK_SECRET": bad}, "ALERT_WEBHOOK_SECRET must be whsec_ and the Base64 of 24 to 64")
-            for bad in ("short", "whsec_c2hvcnQ=", f"whsec_{'s' * 33}", "x" * 40)
-        ),
-        ({"ALERT_WEBHOOK_PREVIOUS_SECRET": "x"}, "ALERT_WEBHOOK_PREVIOUS_SECRET must be whsec_"),
-        *(
-            ({"ALERT_WEBHOOK_URLS": bad}, "ALERT_WEBHOOK_URLS must be URLs")
-            for bad in ("hooks.example.org", "https://h/,ftp://h/")
-        ),
-        ({"ALERT_WEBHOOK_URLS": "https://hunter2.test/"}, "requires ALERT_WEBHOOK_SECRET. Create one with"),
-        ({"ALERT_EMAILS": "ops"}, "ALERT_EMAILS must be e-mail addresses"),
-        ({"ALERT_EMAILS": "ops@example.org"}, "ALERT_EMAILS is set, which requires a mail server"),
         ({"CALLERID_COUNTRY_CODE": "+49"}, "CALLERID_COUNTRY_CODE must be at most 3 digits, without a plus"),
         ({"ALERT_SLOW_MS": "0"}, "ALERT_SLOW_MS must be a whole number"),
         ({"ALERT_DEGRADED_PERCENT": "101"}, "ALERT_DEGRADED_PERCENT must be a number from 0.1 to 100"),
@@ -301,14 +289,10 @@ def test_a_space_separates_as_a_comma_does(tmp_path: Path) -> None:
         METRICS_NETWORKS="10.0.0.0/8 2001:db8::/32\t::1",
         REFRESH_SOURCES="ftc fcc",
         ADDRESS_BOOKS="office\nsales",
-        ALERT_EMAILS="ops@example.org desk@example.org",
-        EMAIL_URL="smtp://localhost:25",
-        EMAIL_FROM="callerid@example.org",
     )
     assert [str(network) for network in settings.METRICS_NETWORKS] == ["10.0.0.0/8", "2001:db8::/32", "::1/128"]
     assert settings.REFRESH_SOURCES == ["ftc", "fcc"]
     assert settings.ADDRESS_BOOKS == ["office", "sales"]
-    assert settings.ALERT_EMAILS == ["ops@example.org", "desk@example.org"]
 
 
 @pytest.mark.parametrize(
