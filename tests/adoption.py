@@ -2,9 +2,12 @@
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.test_upgrades import Installation
 
@@ -68,6 +71,21 @@ def sqlite(directory: Path) -> list[Installation]:
         connect = partial(sqlite3.connect, directory / name / "data" / "callerid.sqlite3")
         found.append(Installation(directory / name, "sqlite", connect, DATABASE_URL="", REDIS_URL=""))
     return found
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def installations(request: pytest.FixtureRequest, tmp_path: Path) -> list[Installation]:
+    """Two, of which each has an empty database."""
+    if request.param == "sqlite":
+        return sqlite(tmp_path)
+    servers: list[Installation] = request.getfixturevalue("postgresql")
+    return servers
+
+
+def columns_of(installation: Installation, tables: Iterable[str]) -> dict[str, list[str]]:
+    """For Installation.rows. The tables exist."""
+    columns = installation.columns()
+    return {table: sorted(columns[table]) for table in tables}
 
 
 def execute(installation: Installation, script: str) -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.adoption import Adopted, sqlite
+from tests.adoption import Adopted, columns_of, execute, installations, sqlite
 from tests.test_upgrades import Installation, dumps, postgresql, roles
 
-__all__ = ["postgresql", "roles"]
+__all__ = ["installations", "postgresql", "roles"]
 pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 TABLES = ("monitoring_incident", "monitoring_alertmute", "monitoring_alertrecipient", "accounts_notice")
@@ -32,24 +32,8 @@ INSERT INTO accounts_notice (id, event, channel, target, payload, created_at, at
 """
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def installations(request: pytest.FixtureRequest, tmp_path: Path) -> list[Installation]:
-    """Two, of which each has an empty database."""
-    return sqlite(tmp_path) if request.param == "sqlite" else request.getfixturevalue("postgresql")
-
-
 def of(installation: Installation) -> Adopted:
     return Adopted(installation, app="monitoring", migration="0005_low_balance_start", model="notice")
-
-
-def rows(installation: Installation) -> dict[str, list[str]]:
-    columns = installation.columns()
-    return installation.rows({table: sorted(columns[table]) for table in TABLES})
-
-
-def execute(installation: Installation, script: str) -> None:
-    with installation.database() as database:
-        (database.executescript if installation.vendor == "sqlite" else database.execute)(script)
 
 
 @pytest.mark.parametrize("is_switched_on_later", [False, True], ids=["at once", "later"])
@@ -58,13 +42,14 @@ def test_rows_permissions_and_history_follow(installations: list[Installation], 
     adopted = of(old)
     adopted.create_as_before()
     execute(old, ROWS)
-    before = rows(old)
+    columns = columns_of(old, TABLES)
+    before = old.rows(columns)
     assert all(before.values())
     assert adopted.referring() == {"monitoring": [HOLDERS, ["1"]]}
     if is_switched_on_later:
         adopted.migrate("none")
     adopted.migrate("")
-    assert rows(old) == before
+    assert old.rows(columns) == before
     assert adopted.referring() == {"alerts": [HOLDERS, ["1"]]}
     adopted.write_history_as_before()
     assert adopted.referring().keys() == {"monitoring", "alerts"}
@@ -73,7 +58,7 @@ def test_rows_permissions_and_history_follow(installations: list[Installation], 
     of(new).migrate("")
     assert old.schema() == new.schema()
     assert "not reversible" in old.service.run_command("migrate", "alerts", "zero").stderr
-    assert rows(old) == before
+    assert old.rows(columns) == before
 
 
 @pytest.mark.parametrize("dump", dumps("sqlite"))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adoption import Adopted, execute, sqlite
+from tests.adoption import Adopted, columns_of, execute, sqlite
 from tests.test_upgrades import Installation, dumps
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
@@ -21,19 +21,8 @@ INSERT INTO lookup_filelookuprow (id, line, cells, number, problem, outcome, res
 """
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def installations(request: pytest.FixtureRequest, tmp_path: Path) -> list[Installation]:
-    """Two, of which each has an empty database."""
-    return sqlite(tmp_path) if request.param == "sqlite" else request.getfixturevalue("postgresql")
-
-
 def of(installation: Installation) -> Adopted:
     return Adopted(installation, app="lookup", migration="0005_file_lookup_wait", model="filelookup")
-
-
-def rows(installation: Installation) -> dict[str, list[str]]:
-    columns = installation.columns()
-    return installation.rows({table: sorted(columns[table]) for table in TABLES})
 
 
 @pytest.mark.parametrize("is_switched_on_later", [False, True], ids=["at once", "later"])
@@ -42,7 +31,8 @@ def test_rows_permissions_and_history_follow(installations: list[Installation], 
     adopted = of(old)
     adopted.create_as_before()
     execute(old, ROWS)
-    before = rows(old)
+    columns = columns_of(old, TABLES)
+    before = old.rows(columns)
     assert all(before.values())
     assert adopted.referring() == {"lookup": [HOLDERS, ["1"]]}
     if is_switched_on_later:
@@ -50,7 +40,7 @@ def test_rows_permissions_and_history_follow(installations: list[Installation], 
         refused = old.service.run_command("check", "--database", "default")
         assert "No add-on in ADDONS uses lookup_filelookuprow" in refused.stderr
     adopted.migrate("")
-    assert rows(old) == before
+    assert old.rows(columns) == before
     assert adopted.referring() == {"file_lookups": [HOLDERS, ["1"]]}
     adopted.write_history_as_before()
     assert adopted.referring().keys() == {"lookup", "file_lookups"}
@@ -59,7 +49,7 @@ def test_rows_permissions_and_history_follow(installations: list[Installation], 
     of(new).migrate("")
     assert old.schema() == new.schema()
     assert "not reversible" in old.service.run_command("migrate", "file_lookups", "zero").stderr
-    assert rows(old) == before
+    assert old.rows(columns) == before
 
 
 def test_kernel_alone_makes_no_table(installations: list[Installation]) -> None:

@@ -1,18 +1,19 @@
 """The table was the kernel's in 0.1.0: its rows, permissions and History follow, whenever the add-on is switched on."""
 
 import json
-import sqlite3
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.adoption import columns_of, execute, sqlite
 from tests.releases.make import HERE
 from tests.test_upgrades import SET_SEQUENCES, Installation, postgresql, roles, with_roles
 
 __all__ = ["postgresql", "roles"]
 pytestmark = [pytest.mark.once, pytest.mark.slow]
+
+TABLES = ("monitoring_requestlogentry",)
 
 PERMISSION = (
     "(SELECT id FROM auth_permission WHERE content_type_id = (SELECT id FROM django_content_type"
@@ -47,15 +48,13 @@ print(json.dumps([permission.content_type.natural_key(), groups, users, history]
 def upgraded(installation: Installation, names: dict[str, str], *addons: str) -> tuple[list[Any], list[str]]:
     """Who may view the log, the content types of the History, and the rows, after a `migrate` with each `addons`."""
     text = with_roles((HERE / f"0.1.0.{installation.vendor}.sql").read_text(encoding="utf-8"), names)
-    with installation.database() as database:
-        execute = database.executescript if installation.vendor == "sqlite" else database.execute
-        execute(text)
-        if installation.vendor == "postgresql":
-            execute(SET_SEQUENCES)
-        execute(GIVEN)
-    columns = {"monitoring_requestlogentry": installation.columns()["monitoring_requestlogentry"]}
+    execute(installation, text)
+    if installation.vendor == "postgresql":
+        execute(installation, SET_SEQUENCES)
+    execute(installation, GIVEN)
+    columns = columns_of(installation, TABLES)
     before = installation.rows(columns)
-    assert before["monitoring_requestlogentry"]
+    assert all(before.values())
     for chosen in addons:
         installation.service.env["ADDONS"] = chosen
         installation.migrate()
@@ -76,11 +75,7 @@ def require_same(installations: list[Installation], names: dict[str, str]) -> No
 
 
 def test_sqlite_database_keeps_rows_and_permissions(tmp_path: Path) -> None:
-    names = ("at-once", "later")
-    paths = {name: tmp_path / name / "data" / "callerid.sqlite3" for name in names}
-    require_same(
-        [Installation(tmp_path / name, "sqlite", partial(sqlite3.connect, path)) for name, path in paths.items()], {}
-    )
+    require_same(sqlite(tmp_path), {})
 
 
 def test_postgresql_database_keeps_rows_and_permissions(postgresql: list[Installation], roles: dict[str, str]) -> None:
