@@ -43,7 +43,8 @@ _NUMBER = re.compile(r"^[1-9][0-9]{6,14}(?= |$)")
 
 def _of_addons() -> list[type[Model]]:
     """The models of add-ons that have pages."""
-    return [model for model in admin.site._registry if isinstance(apps.get_app_config(model._meta.app_label), Addon)]
+    configs = (each for each in apps.get_app_configs() if isinstance(each, Addon))
+    return [model for each in configs for model in each.get_models() if admin.site.is_registered(model)]
 
 
 class ObjectFilter(ConditionFilter):
