@@ -42,19 +42,18 @@ def _out_of_credits(request: Request) -> Findings:
     days, now = settings.ALERT_RUNNING_OUT_DAYS, timezone.now()
     if not days:
         return
-    empty, soon, ended = [], [], []
+    empty, soon = [], []
     for each in request_statistics.running_out(now, within_days=2 * days):
         pk, credits = each.token.pk, each.token.credits
         if not credits:
             refused = "Its searches are refused with 403."
             empty.append(_about_token("token.out_of_credits", pk, "is out of credits", refused))
-            ended.append(Condition("token.running_out", str(pk), "", "It is out of credits.", effect=Effect.ENDED))
+            yield Condition("token.running_out", str(pk), "", "It is out of credits.", effect=Effect.ENDED)
             continue
         use = f"It has {credits_text(credits)}, and uses {each.rate_a_day:,.1f} a day."
         condition = _about_token("token.running_out", pk, f"runs out of credits on {_day(each.end.at)}", use)
         opens = each.end.at <= now + timedelta(days=days)
         soon.append(condition if opens else replace(condition, effect=Effect.PASSING))
-    yield from ended
     yield from _capped(empty, "Top up the token.", "in use are out of credits")
     yield from _capped(soon, "Top up the token.", f"will run out of credits within {days} days")
 

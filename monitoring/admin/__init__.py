@@ -1,4 +1,4 @@
-"""The console's pages of alerts, notices and sources."""
+"""The console's pages of sources."""
 
 from core.admin import import_pages
 
