@@ -19,7 +19,9 @@ from contrib.request_log.models import RequestLogEntry
 from core import numbers
 from core.hashing import keyed_hash
 from tests.accounts.admin.pages import query_count
+from tests.console.role_table import logged_in
 from tests.console_pages import words
+from tests.phonebook.admin.pages import COMPLAINTS, MODELS
 
 pytestmark = pytest.mark.django_db
 
@@ -148,6 +150,14 @@ def test_page_of_a_request_links_those_for_its_number(admin_client: Client, toke
     assert NUMBER not in link
     listed = admin_client.get(html.unescape(link)).context["cl"].result_list
     assert [row.request_id for row in listed] == ["last", "first"]
+
+
+@pytest.mark.parametrize("url", MODELS)
+def test_page_of_a_number_links_its_requests(admin_client: Client, url: str) -> None:
+    days = {"day": timezone.now().date(), "total": 1} if url == COMPLAINTS else {}
+    page = f"{url}{MODELS[url].objects.create(number=NUMBER, **days).pk}/change/"
+    assert admin_client.get(page).text.count("Requests for this number") == 1
+    assert "Requests for this number" in logged_in("auditor").get(page).text
 
 
 # --- Refunds -------------------------------------------------------------------------------------------------------

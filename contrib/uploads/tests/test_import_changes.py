@@ -44,7 +44,7 @@ def test_prune_deletes_what_an_undo_needs_and_later_the_rest(write: Write) -> No
     contacts(write, {0: "Ann"})
     two = contacts(write, {0: "Bob"})
     batch = ImportBatch.objects.filter(pk=two)
-    many = (ImportChange(batch_id=two, row_id=1_000 + n, number=FIRST + n) for n in range(1_200))
+    many = (ImportChange(batch_id=two, row_id=1_000_000 + n, number=FIRST + n) for n in range(1_200))
     ImportChange.objects.bulk_create(many)
     call_command("prune", stdout=StringIO())
     assert ImportChange.objects.exists()
