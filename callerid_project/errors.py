@@ -8,6 +8,7 @@ from http import HTTPMethod
 from typing import Any, cast
 
 from csp.decorators import csp_replace
+from django.conf import settings
 from django.contrib import admin
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -114,14 +115,15 @@ def _handler(
     admin_page: Callable[..., HttpResponse],
     public_page: Callable[..., HttpResponse] | None = None,
 ) -> Callable[..., HttpResponse]:
-    """A view of Django's for an error: JSON, but `admin_page` within the admin, and elsewhere `public_page`, if there
-    is one, for browsers."""
+    """A view of Django's for an error: JSON, but on an instance that has pages `admin_page` within the admin, and
+    elsewhere `public_page`, if there is one, for browsers."""
 
     def handler(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if in_admin(request):
-            return admin_page(request, *args, **kwargs)
-        if public_page is not None and pages.asks_for_html(request):
-            return public_page(request)
+        if settings.SERVE != "search":
+            if in_admin(request):
+                return admin_page(request, *args, **kwargs)
+            if public_page is not None and pages.asks_for_html(request):
+                return public_page(request)
         return JsonResponse({"detail": detail}, status=status)
 
     return handler

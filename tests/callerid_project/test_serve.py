@@ -37,6 +37,17 @@ def test_an_instance_for_searches_has_no_pages(serve: Callable[..., Service]) ->
     assert requests.post(f"{service.url}/admin/login/", data={"a": "b"}, timeout=30).status_code == 404
 
 
+def test_errors_of_an_instance_for_searches_are_json(serve: Callable[..., Service]) -> None:
+    service = serve(SERVE="search", METRICS_NETWORKS="192.0.2.0/24")
+    for path, headers, status in (
+        ("/livez", {"Host": "elsewhere.example"}, 400),
+        ("/metrics", {}, 404),
+        ("/metrics", {"Accept": "text/html"}, 404),
+    ):
+        refused = requests.get(service.url + path, headers=headers, timeout=30)
+        assert (refused.status_code, list(refused.json())) == (status, ["detail"]), path
+
+
 def test_an_instance_for_the_console_has_no_searches(serve: Callable[..., Service]) -> None:
     service = serve(SERVE="console", SEARCH_URL="http://127.0.0.1:9")
     (key,) = create_tokens(service, 1)
