@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -106,6 +106,11 @@ class Slot:
         self._source_calls: dict[int, SourceCall] = {}
         self._plan_calls: tuple[SourceCall, ...] = ()
 
+    @property
+    def waits(self) -> bool:
+        """Whether a local source may do more than read the rows that the search has read already."""
+        return any(not (each.guard or isinstance(each.connector, TableConnector)) for each in self._sources)
+
     def due(self, *, remote: bool) -> Iterator[tuple[int, BoundSource]]:
         """Yield the sources to be called, each with its index. Those that cannot add a field are left out: it is known
         to the rule or to a source before them, or they do not cover the number."""
@@ -171,7 +176,9 @@ async def search(
     ruled = Found(name=rule.name, spam=rule.spam) if rule else None
     slots = {name: Slot(bound[name], fields, number, ruled) for name, (_, fields) in SLOTS.items()}
     for slot in slots.values():
-        await _call_local(slot, number, rows, paused)
+        if not slot.waits:
+            await _call_local(slot, number, rows, paused, deadline)
+    await _at_once([_call_local(slot, number, rows, paused, deadline) for slot in slots.values() if slot.waits])
     is_impossible = not settings.CHARGE_IMPOSSIBLE and not numbers.in_plan(number)
     for slot in slots.values() if is_impossible else ():
         slot.rule_out()
@@ -202,11 +209,16 @@ def queries() -> tuple[NumberQuery, ...]:
     return tuple(dict.fromkeys(queries))
 
 
-async def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozenset[str]) -> None:
-    """Call the slot's local sources except those that are paused. Each slot has SEARCH_DEADLINE_S of its own, so that a
-    slow slot takes no time from the other."""
+async def _at_once(calls: list[Coroutine[Any, Any, None]]) -> None:
+    """Await them at the same time, so that a slow slot takes no time from the other."""
+    tasks = [asyncio.create_task(call) for call in calls[1:]]
+    for each in (*calls[:1], *tasks):
+        await each
+
+
+async def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozenset[str], deadline: float) -> None:
+    """Call the slot's local sources except those that are paused."""
     started = time.monotonic()
-    deadline = started + settings.SEARCH_DEADLINE_S
     for index, source in slot.due(remote=False):
         called_at = time.monotonic()
         answer = await _local_answer(source, number, rows, paused, deadline)
@@ -239,11 +251,7 @@ async def _call_vendors(slots: list[Slot], number: str, version: str, deadline: 
     due = [source for slot in slots for _, source in slot.due(remote=True)]
     keys = {source.name: source.guard.key(number, version) for source in due if source.guard}
     cached = await cache.answers.get(list(keys.values()))
-    first, *others = [_call_in_turn(slot, number, keys, cached, paused, deadline) for slot in slots]
-    tasks = [asyncio.create_task(call) for call in others]
-    await first
-    for task in tasks:
-        await task
+    await _at_once([_call_in_turn(slot, number, keys, cached, paused, deadline) for slot in slots])
 
 
 async def _call_in_turn(

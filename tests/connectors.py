@@ -1,7 +1,7 @@
 """Connectors that tests bind by dotted path. Each records its calls, so that tests can assert that there were none."""
 
+import asyncio
 import threading
-import time
 from typing import ClassVar
 
 from lookup.answers import Answer, Failed, Found, NotFound
@@ -115,6 +115,6 @@ class RemoteExits(Exits):
 class Dawdles(Recording):
     """Local, and slower than the deadline, which must be 0.2 s at most."""
 
-    def answer(self, number: str, timeout_s: float) -> Answer:
-        time.sleep(0.3)
+    async def lookup(self, number: str, *, timeout_s: float) -> Answer:  # type: ignore[override]
+        await asyncio.sleep(0.3)
         return Found(name="Too Late", location="Too Late", spam=True)

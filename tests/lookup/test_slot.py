@@ -1,12 +1,14 @@
 """A slot's sources in turn: max_wait_s, coverage and elapsed times."""
 
+import asyncio
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from lookup.answers import Answer, Failed, Found, SourceCall
 from lookup.connectors import registry
+from lookup.connectors.base import Connector
 from phonebook.models import NumberRule
 from tests import connectors
 from tests.api import NUMBER
@@ -103,6 +105,37 @@ def test_a_slow_local_source_leaves_no_time_for_the_next(settings: Any, monkeypa
         ("source_a", "late", "Dawdles"),
         ("source_a", "no_time", "Knows"),
     ]
+
+
+class Meets(Connector):
+    """Local; answers once the other slot's has been called too."""
+
+    fields = frozenset({"name"})
+    remote = False
+    both: ClassVar[asyncio.Barrier]
+
+    async def lookup(self, number: str, *, timeout_s: float) -> Answer:
+        await self.both.wait()
+        return Found(name="Met")
+
+
+class MeetsToo(Meets):
+    pass
+
+
+def test_local_sources_of_both_slots_run_at_the_same_time(settings: Any) -> None:
+    settings.SEARCH_DEADLINE_S = 60
+    settings.SOURCE_A, settings.SOURCE_B = f"{__name__}.Meets", f"{__name__}.MeetsToo"
+    Meets.both = asyncio.Barrier(2)
+    assert words() == ("found", "found")
+
+
+def test_slow_local_sources_share_one_deadline(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.SEARCH_DEADLINE_S = 0.2
+    settings.SOURCE_A, settings.SOURCE_B = T + "Dawdles", f"{T}Dawdles,{T}Knows"
+    counted = counted_calls(monkeypatch)
+    assert words() == ("failed", "failed")
+    assert ("source_b", "no_time", "Knows") in outcomes(counted)
 
 
 def test_vendor_without_time_has_failed_not_found_nothing(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ class Asynchronous(Remote):
     async def lookup(self, number: str, *, timeout_s: float) -> Answer:
         await asyncio.sleep(0)
         Asynchronous.thread = threading.current_thread().name
-        return Found(name=f"Name {timeout_s:g}")
+        return Found(name=f"Name {timeout_s:.0f}")
 
 
 class LocalAsynchronous(Asynchronous):
