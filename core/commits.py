@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
+from enum import IntEnum
 
 from django.db import OperationalError
 
@@ -32,6 +33,15 @@ class CommitsSuspended(OperationalError):
     """Commits do not complete at present, so this one was not begun. `wait_s`: Retry-After in seconds."""
 
     wait_s = 1
+
+
+class Cause(IntEnum):
+    """Why they are suspended, which decides what resumes them. The greatest of those that came up counts."""
+
+    READS = 0  # resumed by any search that succeeds: some services answer free searches only
+    FAILED_COMMIT = 1  # by a commit of the one that tries
+    LATE_COMMIT = 2  # the same; searches that fail meanwhile do not change the problem that is reported
+    SERVER = 3  # it says that commits do not complete: the same, or when it says that they do
 
 
 class Attempt:
@@ -64,14 +74,7 @@ class CommitBreaker:
         self._breaker = CircuitBreaker(self._log, clock, failures=FAILURES, open_s=OPEN_S, max_open_s=MAX_OPEN_S)
         self._clock = clock
         self._problem, self._failed_at = "", float("-inf")
-        #: Whether only a commit shows that they complete again: one failed or was late, or the server said that they
-        #: do not. Otherwise only reads have failed, and any search that succeeds shows that they work: some services
-        #: answer free searches only.
-        self._needs_commit = False
-        #: Whether the last problem is a late commit, or what the server said.
-        self._is_late = False
-        #: Whether the server said that they do not complete, so that it says too when they do.
-        self._was_observed = False
+        self._cause = Cause.READS
         #: The server's processes whose commit was late. They run on until it is complete.
         self.late_processes: tuple[int, ...] = ()
         self._late_at = 0.0
@@ -117,7 +120,7 @@ class CommitBreaker:
         """A commit of the attempt in progress is complete."""
         if attempt := _attempt.get():
             attempt.has_committed = True
-            if self._needs_commit and self._breaker.is_current(attempt.permit):
+            if self._cause and self._breaker.is_current(attempt.permit):
                 self._resume()
 
     def late(self, process: int | None) -> None:
@@ -125,7 +128,7 @@ class CommitBreaker:
         if process is not None:
             self.late_processes += (process,)
         self._late_at = self._clock()
-        self._problem, self._needs_commit, self._is_late = LATE_COMMIT, True, True
+        self._problem, self._cause = LATE_COMMIT, max(self._cause, Cause.LATE_COMMIT)
         attempt = _attempt.get()
         if attempt and self._breaker.is_current(attempt.permit):
             self._breaker.failed(attempt.permit, open_now=True)
@@ -135,28 +138,27 @@ class CommitBreaker:
     def observed(self, problem: str | None) -> None:
         """What the server says: one sentence about why commits do not complete, or None."""
         if problem:
-            self._problem = problem
-            self._needs_commit = self._is_late = self._was_observed = True
+            self._problem, self._cause = problem, Cause.SERVER
             self._breaker.open()
-        elif self._was_observed:
+        elif self._cause is Cause.SERVER:
             self._resume()
 
     def end(self, attempt: Attempt, error: BaseException | None) -> None:
         """The attempt has ended, by `error` if there is one."""
-        if error is None and (attempt.has_committed or not self._needs_commit):
+        if error is None and (attempt.has_committed or not self._cause):
             self._breaker.succeeded(attempt.permit)
         elif error is None or isinstance(error, CommitsSuspended) or not database_errors.concerns_all_searches(error):
             self._breaker.dismissed(attempt.permit)
         else:
-            if not self._is_late:
+            if self._cause < Cause.LATE_COMMIT:
                 self._problem = database_errors.explain(error, DATABASE_FAILURES)
                 self._failed_at = self._clock()
-            self._needs_commit |= attempt.has_begun
+            if attempt.has_begun:
+                self._cause = max(self._cause, Cause.FAILED_COMMIT)
             self._breaker.failed(attempt.permit)
 
     def _resume(self) -> None:
-        self._needs_commit = self._is_late = self._was_observed = False
-        self.late_processes = ()
+        self._cause, self.late_processes = Cause.READS, ()
         self._breaker.close()
 
     def _log(self, event: Event) -> None:
