@@ -160,6 +160,11 @@ class ActiveToken(NamedTuple):
     rate_limit: int | None
 
 
+def reason_of(reference: str) -> str:
+    """The reason of an entry for which only a reference was entered."""
+    return f"Reference {reference}"
+
+
 class CreditEntry(models.Model):
     """One entry of the append-only ledger. A token's balance is the sum of its entries, at every moment."""
 
@@ -269,6 +274,11 @@ class CreditEntry(models.Model):
     def own_reference(self) -> str:
         """The reference if somebody entered it: an invoice number, not the UUID of the page that was submitted."""
         return "" if re.fullmatch("[0-9a-f]{32}", self.reference) else self.reference
+
+    @property
+    def own_reason(self) -> str:
+        """The reason, unless only a reference was entered, which it repeats then."""
+        return "" if self.reason == reason_of(self.reference) else self.reason
 
     @property
     def counterpart(self) -> "CreditEntry | None":

@@ -75,7 +75,8 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 def _is_quiet(blocks: dict[str, Any]) -> bool:
     """Whether nothing needs attention of what this operator may view, besides the tokens that run out, which the page
     loads by itself."""
-    found = [blocks.get("pauses"), "health" in blocks and blocks["health"]["unhealthy"]]
+    health = blocks.get("health", {})
+    found = [blocks.get("pauses"), health.get("critical"), health.get("unhealthy")]
     found += [not each.is_quiet for each in blocks.get("attention", ())]
     if "token_counts" in blocks:
         counts = blocks["token_counts"]
@@ -84,10 +85,11 @@ def _is_quiet(blocks: dict[str, Any]) -> bool:
 
 
 def _health(results: list[Result]) -> dict[str, Any]:
-    """`unhealthy`: the critical ones first. `others`: those that need no attention."""
+    """`unhealthy`: those that are not `critical`. `others`: those that need no attention."""
     others = [each for each in results if each.healthy]
     return {
-        "unhealthy": sorted((each for each in results if not each.healthy), key=lambda each: not each.critical),
+        "critical": [each for each in results if not each.healthy and each.critical],
+        "unhealthy": [each for each in results if not each.healthy and not each.critical],
         "others": others,
         "healthy": sum(each.used for each in others),
         "unused": [each.component for each in others if not each.used],

@@ -151,7 +151,7 @@ _ACTIONS = [
         "top_up",
     ),
     _inlist_page(
-        "Rotate a token (also if stolen)",
+        "Rotate a token",
         "accounts.apitoken",
         "accounts.rotate_apitoken",
         "renew replace key stolen leaked compromised exposed lost theft",

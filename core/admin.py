@@ -162,6 +162,8 @@ class ConsoleAdmin(ModelAdmin):
     history_fields: tuple[str, ...] = ()
     #: Columns that a save of a change sets beside the fields that were changed.
     always_saved: tuple[str, ...] = ()
+    #: Whether Save opens the list: the page of an object has nothing but the form.
+    list_after_save = False
     change_form_before_template = "admin/parts/opened_at.html"
     # unfold has entries of its own for each of these classes of fields.
     formfield_overrides: Any = {
@@ -234,12 +236,12 @@ class ConsoleAdmin(ModelAdmin):
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         if (obj := kwargs.get("obj")) is not None and not context.get("editing"):
             context |= self.page_context(request, obj)
-        context["show_save_and_continue"] = False  # Save opens the page of the object
+        context["show_save_and_continue"] = False  # Save opens the page of the object, or the list
         return super().render_change_form(request, context, *args, **kwargs)
 
     def response_post_save_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        """The page of `obj`. Django's, a list, would lack a search that was sent by POST."""
-        if self.has_view_or_change_permission(request, obj):
+        """The page of `obj`, but for `list_after_save`. Django's, a list, would lack a search that was sent by POST."""
+        if self.has_view_or_change_permission(request, obj) and not self.list_after_save:
             return redirect(self.url_of(obj))
         return super().response_post_save_change(request, obj)
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+#: Without it, Excel does not read UTF-8.
+BYTE_ORDER_MARK = "\ufeff"
 #: Characters of a part.
 PART = 64 * 1024
 #: A spreadsheet takes a text for a formula that begins with one of these, or with its full-width form (OWASP, "CSV
@@ -23,9 +25,10 @@ def neutralized(text: str) -> str:
 
 
 def in_parts(rows: Iterable[Iterable[Any]], *, delimiter: str = ",") -> Iterator[str]:
-    """The rows as CSV, in parts of at least PART characters but for the last one. Row by row: while one call writes
-    thousands of them, nothing else in the process runs."""
+    """The rows as CSV after a BYTE_ORDER_MARK, in parts of at least PART characters but for the last one. Row by row:
+    while one call writes thousands of them, nothing else in the process runs."""
     text = io.StringIO()
+    text.write(BYTE_ORDER_MARK)
     writer = csv.writer(text, delimiter=delimiter)
     for row in rows:
         writer.writerow(row)

@@ -16,7 +16,7 @@ from unfold import widgets
 
 from accounts import credits
 from accounts.credits import MAX_AMOUNT, MAX_PRICE, credits_text
-from accounts.models import ApiToken, CreditEntry
+from accounts.models import ApiToken, CreditEntry, reason_of
 from core.bidi import isolated_name
 from core.forms import CheckedForm, ConfirmationField, DecimalNumberField, TextField, WholeNumberField
 
@@ -93,11 +93,6 @@ class OnceForm(AgainForm):
     """Takes effect once however often it is submitted: `once` is new on each page, and the ledger's reference."""
 
     once = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
-
-
-def reason_of(reference: str) -> str:
-    """The reason of an entry for which only a reference was entered."""
-    return f"Reference {reference}"
 
 
 class TopUpForm(OnceForm):

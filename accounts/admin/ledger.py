@@ -85,8 +85,9 @@ def _price(entry: CreditEntry) -> str:
 
 
 def _booked(entry: CreditEntry) -> str:
-    more = ", ".join(filter(None, (_price(entry), entry.actor and f"by {entry.actor}", entry.own_reference)))
-    return format_html("{} <small>{}</small>", folded(entry.reason), more) if entry.reason else more or "-"
+    reference = entry.own_reference and f"reference {entry.own_reference}"
+    more = ", ".join(filter(None, (_price(entry), entry.actor and f"by {entry.actor}", reference)))
+    return format_html("{} <small>{}</small>", folded(entry.own_reason), more) if entry.own_reason else more or "-"
 
 
 @admin.register(CreditEntry)
@@ -133,7 +134,7 @@ class CreditEntryAdmin(TokenListAdmin):
         "number",
     )
     refunded_text = column(lambda entry: refund_link(None, _refund_of(entry)), "refund")
-    reason_text = column(lambda entry: folded(entry.reason) or "-", "reason")
+    reason_text = column(lambda entry: folded(entry.own_reason) or "-", "reason")
     own_reference = column(lambda entry: entry.own_reference, "reference")
     search_link = column(lambda entry: _entry_link(entry.refunds_id), "refund of")
     other_token_link = column(

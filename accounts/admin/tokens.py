@@ -341,12 +341,12 @@ class ApiTokenAdmin(TopUpAdmin):
         return self._log_move(request, moved)
 
     @form_action(
-        "Rotate (also if stolen)",
+        "Rotate",
         "view",
         "accounts.rotate_apitoken",
         form=RotateForm,
-        explanation="Issues a new token with a new lifetime in place of the current one. Ledger and limits stay. "
-        "The next page shows the new token, and a message to the customer.",
+        explanation="Issues a new token with a new lifetime in place of the current one, also if that was stolen or "
+        "leaked. Ledger and limits stay. The next page shows the new token, and a message to the customer.",
     )
     def rotate(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> HttpResponse:
         target, reason = data.get("to_token"), data["reason"]

@@ -17,7 +17,7 @@ from django.utils.text import Truncator
 
 from accounts import credits
 from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance, limited_user, require_allowance
-from accounts.admin.credit_forms import MAX_AT_ONCE, BulkTopUpForm, reason_of
+from accounts.admin.credit_forms import MAX_AT_ONCE, BulkTopUpForm
 from accounts.models import ApiToken, CreditEntry
 from core.admin import ConsoleAdmin, Unchanged, require
 from core.cells import money
@@ -61,8 +61,8 @@ def record(
     if not is_new:
         return Unchanged(f"Already recorded ({what}); nothing added.")
     message = f"Added {what}, balance {entry.balance_after:,}."
-    if entry.reason != reason_of(entry.reference):
-        message += f" Reason: {entry.reason}"
+    if entry.own_reason:
+        message += f" Reason: {entry.own_reason}"
     model_admin.log_change(request, token, message)
     return message
 

@@ -362,6 +362,7 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
 @admin.register(Group)
 class RoleAdmin(DjangoGroupAdmin, SuperuserOnlyAdmin):
     filter_horizontal = ()
+    list_after_save = True
     history_fields = ("name",)
     list_display = ("name", "explanation")
     explanation = column(lambda role: _with_limit(SENTENCES.get(role.name, "-")), "what its users may do")

@@ -30,6 +30,12 @@ def message(notice: Notice) -> EmailMultiAlternatives:
     alerts = data.get("incidents", [data])
     is_one = len(alerts) == 1
     prefix, what_of_one, what_of_all = _EVENTS.get(notice.event, ("", "", ""))
+    if because := ended_because(data):
+        prefix, what_of_one, what_of_all = (
+            "Ended: ",
+            f"This alert has ended: {because}.",
+            f"These alerts have ended: {because}.",
+        )
     title = alerts[0]["title"] if is_one else group_title(data["kind"], [each["subject"] for each in alerts])
     has_ended = notice.event == Notice.Event.INCIDENT_RESOLVED
     context = {
@@ -46,6 +52,12 @@ def message(notice: Notice) -> EmailMultiAlternatives:
     email = EmailMultiAlternatives(f"[Caller ID] {prefix}{title}", _plain_text(context), to=[notice.target])
     email.attach_alternative(render_to_string("alerts/alert_email.html", context), "text/html")
     return email
+
+
+def ended_because(data: dict[str, Any]) -> str:
+    """Why the alerts of a payload's data ended; empty if they are open, or their condition was no longer seen."""
+    [first, *_] = data.get("incidents", [data])
+    return first.get("ended_because") or ""  # an earlier release did not write it
 
 
 def _plain_text(context: dict[str, Any]) -> str:

@@ -3,7 +3,8 @@ ones that nobody acknowledges, reminders are sent.
 
 A checker passes the conditions that it sees now to `report`, as often as it likes. Two may do so at the same time, on
 two hosts: each change of an incident is a guarded UPDATE, and the transaction in which it changed the row writes the
-notices. Those of one kind that open, or end, in one check are reported together, in one notice to each recipient.
+notices. Those of one kind that open, or end for one reason, in one check are reported together, in one notice to each
+recipient.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -28,7 +29,7 @@ from monitoring.health.base import CRITICAL, Condition, Effect
 
 #: A condition that has not opened an incident begins anew if nobody has checked for so long.
 MAX_GAP = timedelta(minutes=15)
-_kind = attrgetter("kind")
+_kind, _ending = attrgetter("kind"), attrgetter("kind", "ended_because")
 
 
 def report(
@@ -60,10 +61,12 @@ def report(
             close_after_min = settings.ALERT_CLOSE_AFTER_MIN if kinds[incident.kind] and key not in seen else 0
             if key in seen:
                 incident.summary, incident.hint = _line(seen[key].summary, 500), seen[key].hint
+                incident.ended_because = seen[key].ended_because
             if _may_end(incident, timedelta(minutes=close_after_min), now):
                 closing.append(incident)
     opened = sum(_open(list(each), now) for _, each in groupby(opening, _kind))
-    closed = sum(_close(list(each), now) for _, each in groupby(closing, _kind))
+    closing.sort(key=_ending)
+    closed = sum(_close(list(each), now) for _, each in groupby(closing, _ending))
     return opened, closed
 
 
@@ -141,7 +144,12 @@ def reopen(*, kinds: Iterable[str], subject: str, closed_since: datetime, summar
         if latest is not None:
             with suppress(IntegrityError), transaction.atomic():
                 Incident.objects.filter(pk=latest.pk).update(
-                    closed_at=None, last_seen_at=timezone.now(), notified_at=None, summary=summary, hint=hint
+                    closed_at=None,
+                    ended_because="",
+                    last_seen_at=timezone.now(),
+                    notified_at=None,
+                    summary=summary,
+                    hint=hint,
                 )
 
 
@@ -192,7 +200,11 @@ def _unchanged(incident: Incident) -> QuerySet[Incident]:
 def _close(found: list[Incident], now: datetime) -> int:
     """As `_open`. Reports the end of each incident whose opening was reported, also if it is muted: a receiver that
     tracks it would keep it open."""
-    closed = [each for each in found if _unchanged(each).update(closed_at=now, summary=each.summary, hint=each.hint)]
+    closed = []
+    for incident in found:
+        ending = model_to_dict(incident, ("summary", "hint", "ended_because"))
+        if _unchanged(incident).update(closed_at=now, **ending):
+            closed.append(incident)
     for incident in closed:
         incident.closed_at = now
     # Read after the UPDATE, which locks them: another checker may have reported their opening meanwhile.
@@ -226,6 +238,7 @@ def _data(incident: Incident) -> dict[str, Any]:
         **model_to_dict(incident, ("subject", "title", "summary", "hint")),
         "opened_at": iso(incident.opened_at) if incident.opened_at else None,
         "closed_at": iso(incident.closed_at) if incident.closed_at else None,
+        "ended_because": incident.ended_because or None,
         "url": f"{settings.PUBLIC_URL}{path}" if settings.PUBLIC_URL else None,
     }
 

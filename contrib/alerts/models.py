@@ -32,6 +32,12 @@ class Incident(models.Model):
         db_default=Now(),
         help_text="When it was reported as open, or last reminded of; empty: not yet, because it was muted.",
     )
+    ended_because = models.CharField(
+        max_length=100,
+        default="",
+        db_default="",
+        help_text="Such as: the source is paused. Empty: its condition was no longer seen.",
+    )
     acknowledged_at = models.DateTimeField(null=True)
     acknowledged_by = models.CharField(max_length=150, default="", db_default="", help_text="A user name.")
     acknowledgement = models.CharField(max_length=200, default="", db_default="", help_text="The user's reason.")

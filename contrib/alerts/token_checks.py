@@ -48,7 +48,8 @@ def _out_of_credits(request: Request) -> Findings:
         if not credits:
             refused = "Its searches are refused with 403."
             empty.append(_about_token("token.out_of_credits", pk, "is out of credits", refused))
-            yield Condition("token.running_out", str(pk), "", "It is out of credits.", effect=Effect.ENDED)
+            text, because = "It is out of credits.", "the token is out of credits"
+            yield Condition("token.running_out", str(pk), "", text, effect=Effect.ENDED, ended_because=because)
             continue
         use = f"It has {credits_text(credits)}, and uses {each.rate_a_day:,.1f} a day."
         condition = _about_token("token.running_out", pk, f"runs out of credits on {_day(each.end.at)}", use)

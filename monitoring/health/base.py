@@ -34,7 +34,7 @@ class Effect(Enum):
 class Condition:
     """What a checker sees now. `title`, `summary` and `hint` (what an operator can do): one line each, without a
     phone number. They may name a token and its customer: never log them. `kind`: empty if there are no alerts about
-    it."""
+    it. `ended_because`: of ENDED, such as "the source is paused"."""
 
     kind: str
     subject: str
@@ -42,6 +42,7 @@ class Condition:
     summary: str = ""
     hint: str = ""
     effect: Effect = Effect.ALERT
+    ended_because: str = ""
 
 
 #: That of the console's page that shows the results, whose headers show which proxies it passed; None in commands.

@@ -254,7 +254,8 @@ def ended_by(pause: SourcePause) -> Iterator[Condition]:
     """A paused source is neither failing nor slow."""
     for kind in SOURCE_KINDS:
         text = f"{pause.connector}: paused {described(pause)}."
-        yield Condition(kind, pause.connector, title="", summary=text, effect=Effect.ENDED)
+        because = "the source is paused"
+        yield Condition(kind, pause.connector, title="", summary=text, effect=Effect.ENDED, ended_because=because)
 
 
 def _failing(name: str, state: State) -> Findings:

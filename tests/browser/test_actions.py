@@ -26,7 +26,7 @@ def test_rotated_token_is_copied_from_the_page_shown_once(
 ) -> None:
     page, token = admin_page, make_token(credits=10)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=service.url)
-    open_action(page, token, "Rotate (also if stolen)")
+    open_action(page, token, "Rotate")
     assert_accessible(page)
     screenshots(page, "token-rotate")
     page.get_by_role("radio", name="1 hour").check()

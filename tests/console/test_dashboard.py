@@ -224,7 +224,7 @@ def test_first_ten_tokens_running_out_are_listed(admin_client: Client) -> None:
     rows = table(text, "Running out within 7 days")
     assert [row[0].partition(" (")[0] for row in rows] == [f"pbx {number}" for number in range(1, 11)]
     second = ApiToken.objects.get(name="pbx 1")
-    assert rows[0] == [f"pbx 1 (#{second.pk}) {clinic}", "5", "15.2", "2026-03-09 22:15 (credits)"]
+    assert rows[0] == [f"pbx 1 (#{second.pk}) {clinic.name}", "5", "15.2", "2026-03-09 22:15 (credits)"]
     assert f'href="/admin/accounts/apitoken/{second.pk}/change/"' in text
     assert '/apitoken/?runs_out=soon">2 more</a>' in text
 

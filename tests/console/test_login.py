@@ -41,6 +41,12 @@ def statuses(attempts: Iterable[Any]) -> list[int]:
     return [each.status_code for each in attempts]
 
 
+def test_first_login_is_not_welcomed_back(client: Client, db: None) -> None:
+    text = client.get(LOGIN).text
+    assert "Log in to" in text
+    assert "Welcome back" not in text
+
+
 def test_refused_login_is_told_once(boss: User) -> None:
     text = attempt().text
     assert text.count("Please enter the correct username and password") == text.count("errornote") == 1

@@ -25,9 +25,8 @@ def boss() -> Client:
 @pytest.mark.parametrize(
     "model",
     [
-        *("accounts.apitoken", "accounts.customer", "auth.group", "auth.user"),
+        *("accounts.apitoken", "accounts.customer", "auth.user"),
         *("phonebook.complaintday", "phonebook.contact", "phonebook.numberrule"),
-        *of_addons("EDITED"),
     ],
 )
 def test_saved_change_opens_the_page_of_its_object(rows: dict[str, Model], boss: Client, model: str) -> None:
@@ -39,12 +38,26 @@ def test_saved_change_opens_the_page_of_its_object(rows: dict[str, Model], boss:
     assert "was changed successfully" in words(response.text)
 
 
+@pytest.mark.parametrize("model", ["auth.group", *of_addons("EDITED")])
+def test_saved_change_of_a_form_alone_opens_the_list(rows: dict[str, Model], boss: Client, model: str) -> None:
+    url = address(model, "change", str(rows[model].pk))
+    response = boss.post(url, filled(boss.get(url)), follow=True)
+    assert response.redirect_chain == [(address(model, "changelist"), 302)]
+    assert "was changed successfully" in words(response.text)
+
+
+@pytest.mark.parametrize(("model", "fields"), [("auth.group", {"name": "late shift"}), *of_addons("ADDED").items()])
+def test_added_form_alone_opens_the_list(boss: Client, model: str, fields: dict[str, str]) -> None:
+    response = boss.post(address(model, "add"), fields, follow=True)
+    assert response.redirect_chain == [(address(model, "changelist"), 302)]
+    assert "was added successfully" in words(response.text)
+
+
 @pytest.mark.parametrize(
     ("model", "fields"),
     [
         ("phonebook.contact", {"number": "+12125550142", "name": "Example Bakery"}),
         ("phonebook.numberrule", {"number": "+12125550142", "spam": "true"}),
-        *of_addons("ADDED").items(),
     ],
 )
 def test_added_object_is_shown(boss: Client, model: str, fields: dict[str, str]) -> None:

@@ -21,7 +21,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, 
 from accounts.admin.top_ups import TOP_UP
 from accounts.models import ApiToken
 from contrib.alerts import alert_list, alert_recipients, checking, incidents, mutes
-from contrib.alerts.admin.notices import state_label
+from contrib.alerts.admin.notices import event_text, state_label
 from contrib.alerts.group_titles import kind_title
 from contrib.alerts.models import Incident
 from core import history, periods
@@ -47,6 +47,7 @@ LABELS = {
     "open": "danger",
     "acknowledged": "default",
     "resolved": "success",
+    "ended": "default",
     "critical": "danger",
     "warning": "warning",
 }
@@ -86,7 +87,8 @@ class StateFilter(ConditionFilter):
     conditions = {
         "open": ("open", Q(closed_at=None)),
         "acknowledged": ("acknowledged", Q(closed_at=None, acknowledged_at__isnull=False)),
-        "resolved": ("resolved", Q(closed_at__isnull=False)),
+        "resolved": ("resolved", Q(closed_at__isnull=False, ended_because="")),
+        "ended": ("ended for another reason", Q(closed_at__isnull=False) & ~Q(ended_because="")),
     }
 
 
@@ -108,7 +110,11 @@ class KindFilter(ConditionFilter):
 
 
 def _state(incident: Incident) -> str:
-    return "resolved" if incident.closed_at else "acknowledged" if incident.acknowledged_at else "open"
+    """As a label; after it, why it ended if its condition may still hold."""
+    if incident.ended_because:
+        return format_html("{} <small>{}</small>", display_for_label("ended", "-", LABELS), incident.ended_because)
+    state = "resolved" if incident.closed_at else "acknowledged" if incident.acknowledged_at else "open"
+    return display_for_label(state, "-", LABELS)
 
 
 def related_pages(request: HttpRequest, incident: Incident) -> list[tuple[str, object]]:
@@ -119,7 +125,9 @@ def related_pages(request: HttpRequest, incident: Incident) -> list[tuple[str, o
         token = ApiToken.objects.select_related("customer").filter(pk=subject).first() if subject.isdigit() else None
         if token is None:
             return [(reverse("admin:accounts_apitoken_changelist"), "API tokens")]
-        name = format_html("{} of {}", isolated(token), isolated(token.customer)) if token.customer else str(token)
+        name = (
+            format_html("{} of <bdi>{}</bdi>", isolated(token), token.customer.name) if token.customer else str(token)
+        )
         pages: list[tuple[str, object]] = [(reverse("admin:accounts_apitoken_change", args=[token.pk]), name)]
         if incident.kind != "token.expiring" and token.revoked_at is None and request.user.has_perm(TOP_UP):
             pages.append((reverse("admin:accounts_apitoken_top_up", args=[token.pk]), "Top up"))
@@ -145,7 +153,7 @@ def checked() -> dict[str, Any]:
 
 class OpenFirst(IndexedChangeList):
     """Lists open alerts first, the most urgent ones before the others: they are few (token_checks.MAX_TOKENS). The
-    resolved ones are read by their index, newest first."""
+    others are read by their index, newest first."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
@@ -180,7 +188,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     handled = column(lambda incident: incident.handling or "-", "handled")
     # Not by unfold's decorator, which has no effect on the page of an alert.
     severity_label = column(lambda incident: display_for_label(incident.severity, "-", LABELS), "severity")
-    state = column(lambda incident: display_for_label(_state(incident), "-", LABELS), "state")
+    state = column(_state, "state")
     kind_name = column(lambda incident: f"{kind_title(incident.kind)} ({incident.kind})", "kind")
     what_to_do = column(lambda incident: incident.hint or "-", "what to do")
     since = column(lambda incident: f"{incident.first_seen_at:%Y-%m-%d %H:%M}", "since (UTC)")
@@ -218,7 +226,9 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
             "has_buttons": True,
             "can_end_mutes": request.user.has_perm(HANDLE),
             "can_view_notices": can_view_notices,
-            "notices": [{"notice": notice, "state": state_label(notice)} for notice in notices],
+            "notices": [
+                {"notice": notice, "event": event_text(notice), "state": state_label(notice)} for notice in notices
+            ],
         }
 
     def offers(self, request: HttpRequest, url_path: str, obj: Incident) -> bool:
@@ -271,7 +281,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         HANDLE,
         form=MuteForm,
         explanation=(
-            "While it is muted, no notices are sent, except when an alert that was already reported is resolved. "
+            "While it is muted, no notices are sent, except when an alert that was already reported ends. "
             "Alerts that open meanwhile, and are still open when the mute ends, are reported then."
         ),
     )

@@ -42,6 +42,12 @@ def state_label(notice: Notice) -> str:
     return failed(text) if notice.sent_at is None and has_failed else text
 
 
+def event_text(notice: Notice) -> str:
+    """`Alert resolved`, or `Alert ended: the source is paused`."""
+    because = alert_emails.ended_because(json.loads(notice.payload).get("data", {}))
+    return f"Alert ended: {because}" if because else notice.get_event_display()
+
+
 @admin.register(Notice)
 class NoticeAdmin(TokenRowsAdmin):
     list_display = ("when", "about", "channel_name", "recipient", "state")
@@ -69,10 +75,11 @@ class NoticeAdmin(TokenRowsAdmin):
         if notice.event == Notice.Event.BALANCE_LOW:
             token = notice.token or f"API token #{json.loads(notice.payload)['data']['token_id']}"
             return f"Low balance: {token}"
-        what = notice.event.partition(".")[2]
         if notice.incident is None:
             return notice.get_event_display()
-        others = json.loads(notice.payload).get("data", {}).get("count", 1) - 1
+        data = json.loads(notice.payload).get("data", {})
+        because, others = alert_emails.ended_because(data), data.get("count", 1) - 1
+        what = f"ended: {because}" if because else notice.event.partition(".")[2]
         title = f"{notice.incident.title} and {others:,} more" if others else notice.incident.title
         text = format_html("{} ({})", isolated_title(title), what)
         return change_link("alerts_incident", notice.incident.pk, text)

@@ -20,6 +20,7 @@ class AlertRecipientAdmin(LargeTableAdmin):
     sortable_by = ()
     fields = ("email", "severities", "is_active", "note")
     history_fields = ("severities", "is_active")
+    list_after_save = True
     note_text = column(lambda row: folded(row.note) or "-", "note")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:

@@ -146,8 +146,13 @@ def test_pause_ends_the_alerts_of_its_source_at_once(clock: Clock, settings: Any
     ended = Incident.objects.get(kind="source.failing")
     statement = f"{KNOWS}: paused by {history.command_actor()} since 2026-03-09 14:20 UTC: no invoice."
     assert (ended.closed_at, ended.summary, ended.hint) == (NOW, statement, "")
+    assert ended.ended_because == "the source is paused"
     notice = Notice.objects.get(event="incident.resolved", payload__contains="source.failing")
-    body = str(alert_emails.message(notice).body)
+    assert json.loads(notice.payload)["data"]["ended_because"] == "the source is paused"
+    email = alert_emails.message(notice)
+    assert email.subject == f"[Caller ID] Ended: Source failing: {KNOWS}"
+    assert str(email.body).startswith("This alert has ended: the source is paused.")
+    body = str(email.body)
     assert statement in body
     assert "Correct the key" not in body
     checking.check()
@@ -156,6 +161,7 @@ def test_pause_ends_the_alerts_of_its_source_at_once(clock: Clock, settings: Any
     source_actions.resume(name=KNOWS)
     again = open_incidents().get(kind="source.failing")
     assert (again.first_seen_at, again.summary) == (NOW, "Resumed; not checked since.")
+    assert again.ended_because == ""
     assert again.hint.startswith("Check it on its page")
     checking.check()
     again = open_incidents().get(kind="source.failing")

@@ -104,6 +104,14 @@ def test_critical_checks_come_before_the_others(admin_client: Client, settings: 
     assert text.index("Searches: unhealthy") < text.index("Complaint data: unhealthy")
 
 
+def test_critical_alerts_come_before_other_checks(admin_client: Client, settings: Any) -> None:
+    settings.ALERT_EMAILS, settings.ALLOWED_HOSTS = ["ops@example.org"], ["*"]
+    task_runs.record(checking.TASK, succeeded=True)
+    Incident.objects.create(kind="source.failing", subject="twilio", title="Failing: twilio", opened_at=NOW, **SEEN)
+    text = words(admin_client.get(URL).text)
+    assert text.index("Critical: Failing: twilio") < text.index("Proxy: unhealthy")
+
+
 def test_dashboard_says_when_alerts_are_off_or_unchecked(admin_client: Client, settings: Any) -> None:
     assert "Alerts are off." in admin_client.get(URL).text
     Incident.objects.create(kind="source.failing", subject="twilio", title="Failing", opened_at=NOW, **SEEN)

@@ -44,7 +44,7 @@ def rows_of(client: Client, owner: Customer, **parameters: Any) -> list[dict[str
 
 def read(response: Any) -> str:
     """To its end, which closes it."""
-    text: str = response.getvalue().decode()
+    text: str = response.getvalue().decode("utf-8-sig")
     return text
 
 

@@ -205,7 +205,7 @@ def test_download_has_the_rows_in_order(operator: Client, lookup: FileLookup) ->
     response = operator.post(url)
     assert response["Content-Disposition"] == 'attachment; filename="numbers-answers.csv"'
     assert response["Content-Type"] == "text/csv; charset=utf-8"
-    assert b"".join(response).decode().splitlines() == [
+    assert b"".join(response).decode("utf-8-sig").splitlines() == [
         "caller,called,searched_number,outcome,name_a,location_a,name_b,spam_b",
         "12125550100,1,12125550100,found,'=1+1,,,true",
         "=1,2,,invalid,,,,",
@@ -332,7 +332,7 @@ def test_sheet_with_all_its_columns_is_downloaded_in_parts(operator: Client) -> 
     lookup = received(b"number" + b"," * (columns - 1) + b"\n" + b"12125550100\n" * 300)
     parts = list(services.csv_lines(lookup))
     assert max(map(len, parts)) < csv_cells.PART + 2 * columns
-    header, *rows = csv.reader("".join(parts).splitlines())
+    header, *rows = csv.reader("".join(parts).removeprefix(csv_cells.BYTE_ORDER_MARK).splitlines())
     assert header == ["number", *[""] * (columns - 1), *COLUMNS]
     assert rows == [["12125550100", *[""] * (columns - 1), "12125550100", "pending", "", "", "", ""]] * 300
 

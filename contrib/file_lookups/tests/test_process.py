@@ -77,7 +77,7 @@ class Desk:
 
     def rows(self) -> list[list[str]]:
         lines = json.loads(self.shell("import json; print(json.dumps(''.join(services.csv_lines(lookup))))"))
-        return list(csv.reader(lines.splitlines()))
+        return list(csv.reader(lines.removeprefix("\ufeff").splitlines()))
 
     def balance(self) -> int:
         return int(self.shell("print(lookup.token.credits)"))

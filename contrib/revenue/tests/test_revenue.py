@@ -184,7 +184,7 @@ def test_page_is_for_those_who_may_view_the_ledger(staff: Callable[..., Client],
 def test_export_has_the_rows_without_formulas(admin_client: Client, february: dict[str, Customer]) -> None:
     response = admin_client.post(f"{URL}?month=2026-02&sort=name")
     assert response["Content-Disposition"] == 'attachment; filename="revenue-2026-02.csv"'
-    titles, first, *others = csv.reader(response.text.splitlines())
+    titles, first, *others = csv.reader(response.content.decode("utf-8-sig").splitlines())
     assert titles[:5] == ["month", "currency", "customer_id", "name", "sales"]
     assert first[:4] == ["2026-02", "EUR", str(february["=Formula()"].pk), "'=Formula()"]
     assert first[4:] == ["4.50", "20", "0.90", "1.600", "-0.700", "-77.8"]

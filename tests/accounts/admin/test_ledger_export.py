@@ -1,5 +1,6 @@
 """The ledger as CSV: what the list selects, a page at a time, while searches are charged."""
 
+import codecs
 import csv
 import http.client
 import io
@@ -40,7 +41,7 @@ def table(text: str) -> list[dict[str, str]]:
 def exported(client: Client, **parameters: Any) -> list[dict[str, str]]:
     response: Any = client.post(EXPORT, query_params=parameters)
     assert response.status_code == 200
-    return table(response.getvalue().decode())
+    return table(response.getvalue().decode("utf-8-sig"))
 
 
 def search(token: ApiToken, how_many: int = 1) -> None:
@@ -59,7 +60,9 @@ def test_export_has_every_column_of_the_ledger(admin_client: Client, token: ApiT
     name = re.escape(f'attachment; filename="ledger-from-{day_ago}') + r'\d\d\.csv"'
     assert re.fullmatch(name, response["Content-Disposition"])
     assert "no-store" in response["Cache-Control"]
-    lines = response.getvalue().decode()
+    content = response.getvalue()
+    assert content.startswith(codecs.BOM_UTF8)  # or Excel would not read UTF-8
+    lines = content.decode("utf-8-sig")
     header = (
         "row,time,token_id,token,customer_id,customer,kind,credits,balance_after,request_id,by,reason,reference,"
         "refunds_row,price,other_token_id\r\n"
@@ -89,7 +92,7 @@ def test_name_of_the_file_has_the_month_or_quarter(admin_client: Client, token: 
     for period, expected in (("2026-Q1", ["4", "1"]), ("2025-12", ["0"]), ("2026-Q3", [])):
         response: Any = admin_client.post(EXPORT, query_params={"period": period})
         assert response["Content-Disposition"] == f'attachment; filename="ledger-{period}.csv"'
-        assert [row["reference"] for row in table(response.getvalue().decode())] == expected
+        assert [row["reference"] for row in table(response.getvalue().decode("utf-8-sig"))] == expected
     last = CalendarPeriod.of(timezone.now()).previous
     response = admin_client.post(EXPORT, query_params={"period": "last-month"})
     assert response["Content-Disposition"] == f'attachment; filename="ledger-{last.key}.csv"'
@@ -216,7 +219,7 @@ def test_concurrent_searches_neither_repeat_nor_hide_an_entry(token: ApiToken, m
     monkeypatch.setattr(ledger_export, "PAGE_ROWS", 2)
     pages, text = ledger_export.as_csv(LedgerForm({"token": f"#{token.pk}"})), ""
     for page in pages:
-        text += page
+        text += page.removeprefix("\ufeff")
         search(token)
     rows = [int(row["row"]) for row in table(text)]
     assert len(rows) == len(set(rows))

@@ -182,6 +182,14 @@ def test_operators_reference_is_unique_over_all_pages(admin_client: Client, toke
     assert CreditEntry.objects.get(reference="INV-18").reason == "Reference INV-18"
 
 
+def test_entry_with_a_reference_alone_shows_it_once(admin_client: Client, token: ApiToken) -> None:
+    submit(admin_client, page(token, "top-up"), amount=5, own_reference="INV-18")
+    entry = token.entries.get(kind="top-up")
+    assert f"reference {entry.reference}" in admin_client.get(page(token, "change")).text  # the message too
+    for url in (f"{LEDGER}{entry.pk}/change/", LEDGER):
+        assert words(admin_client.get(url).text).count("INV-18") == 1
+
+
 def test_message_has_price_and_reference_once(admin_client: Client, token: ApiToken, settings: Any) -> None:
     settings.CURRENCY = "EUR"
     submit(admin_client, page(token, "top-up"), amount=500, own_reference="INV-18", price="12.50")

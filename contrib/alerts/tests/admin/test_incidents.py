@@ -14,7 +14,7 @@ from contrib.alerts import checking, incidents, mutes
 from contrib.alerts.admin.incidents import IncidentAdmin
 from contrib.alerts.models import Incident, Notice
 from monitoring import task_runs
-from monitoring.health.base import Condition
+from monitoring.health.base import Condition, Effect
 from monitoring.models import TaskRun
 from tests.accounts.admin.pages import history, query_count
 from tests.console_pages import words
@@ -55,6 +55,18 @@ def test_list_is_filtered_by_state_and_kind(admin_client: Client) -> None:
     assert titles(admin_client, kind="data.stale") == ["ftc"]
     assert titles(admin_client, severity="warning") == ["ftc"]
     assert titles(admin_client, severity="critical") == ["trestle", "twilio"]
+
+
+def test_alert_of_a_paused_source_is_not_called_resolved(admin_client: Client) -> None:
+    report("twilio")
+    paused = Condition("source.failing", "twilio", "", effect=Effect.ENDED, ended_because="the source is paused")
+    incidents.report(conditions=[paused], kinds={"source.failing": False}, now=timezone.now())
+    assert titles(admin_client, state="resolved") == []
+    assert titles(admin_client, state="ended") == ["twilio"]
+    for text in (admin_client.get(ALERTS).text, page(admin_client, Incident.objects.get())):
+        assert "ended the source is paused" in words(text)
+    assert "Alert ended: the source is paused" in page(admin_client, Incident.objects.get())
+    assert "(ended: the source is paused)" in words(admin_client.get(NOTICES).text)
 
 
 def test_most_urgent_open_alerts_are_first_on_every_page(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +134,7 @@ def test_alert_about_a_token_links_the_token_and_its_top_up(admin_client: Client
         report(str(token.pk), kind=kind)
         text = page(admin_client, Incident.objects.get(kind=kind))
         links[kind] = re.findall(rf'href="/admin/accounts/apitoken/{token.pk}/([a-z-]+)', text)
-        assert f"{token} of Harbour (#" in words(text)
+        assert f"{token} of Harbour " in words(text)
     assert links == {"token.out_of_credits": ["change", "top-up"], "token.expiring": ["change"]}
     assert f"/apitoken/{token.pk}/top-up" in admin_client.get("/admin/").text
 
