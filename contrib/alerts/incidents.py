@@ -64,6 +64,8 @@ def report(
                 incident.ended_because = seen[key].ended_because
             if _may_end(incident, timedelta(minutes=close_after_min), now):
                 closing.append(incident)
+    if opening or closing:
+        reverse("admin:index")  # imports all pages: for a second, in which a transaction of SQLite would stop searches
     opened = sum(_open(list(each), now) for _, each in groupby(opening, _kind))
     closing.sort(key=_ending)
     closed = sum(_close(list(each), now) for _, each in groupby(closing, _ending))

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from email.message import EmailMessage
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from django.db.models.signals import pre_delete
 from django.utils import timezone
 
 from accounts import credits
+from callerid_project import urls
 from contrib.alerts import incidents, notices, webhooks
 from contrib.alerts.models import Incident, Notice
 from contrib.alerts.tests.low_balances import CONTACT, account, check, search, sent
@@ -54,6 +56,22 @@ def by_email(settings: Any) -> None:
 def headers(server: Upstream, index: int = -1) -> dict[str, str]:
     lines = server.heads[index].decode().split("\r\n")[1:]
     return {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+
+
+class _Pages:
+    """A URLconf that keeps whether a transaction was open when it was first read."""
+
+    @cached_property
+    def urlpatterns(self) -> Any:
+        self.in_transaction = connection.in_atomic_block
+        return urls.urlpatterns
+
+
+@pytest.mark.django_db(transaction=True)
+def test_pages_are_imported_before_the_transaction(settings: Any, by_email: None) -> None:
+    settings.ROOT_URLCONF = pages = _Pages()
+    report(failing())
+    assert (events(), pages.in_transaction) == (["incident.opened"], False)
 
 
 # --- Incidents ---------------------------------------------------------------------------------------------------
