@@ -35,9 +35,11 @@ named: dict[str, str] = {}
 def our_settings() -> set[str]:
     """Every name that settings.py and the add-ons read, the keys, and what `run` reads beside them."""
     files = [ROOT / "callerid_project" / "settings.py", *(ROOT / "contrib").glob("*/conf.py")]
-    source = "\n".join(path.read_text(encoding="utf-8") for path in files)
-    read = re.findall(r'(?:env\.\w+\(\s*|\(env, )"([A-Z0-9_]+)"', source)
-    return {*read, *KEYS, "PYTHON", "DJANGO_SETTINGS_MODULE"}
+    return {*KEYS, "PYTHON", "DJANGO_SETTINGS_MODULE"}.union(*map(settings_read_by, files))
+
+
+def settings_read_by(path: Path) -> set[str]:
+    return set(re.findall(r'(?:env\.\w+\(\s*|\(env, )"([A-Z0-9_]+)"', path.read_text(encoding="utf-8")))
 
 
 def of_addons(name: str) -> dict[Any, Any]:

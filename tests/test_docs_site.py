@@ -186,3 +186,14 @@ def test_pages_that_code_and_files_name_exist() -> None:
         if missing(ROOT / name, fragment):
             broken.append(f"{place}: {mention}")
     assert not broken, "\n".join(broken)
+
+
+@pytest.mark.parametrize("page", ["architecture", "maintaining", "way-of-a-search", "writing-add-ons"])
+def test_files_that_developers_pages_name_exist(page: str) -> None:
+    """`lookup/views.py`, `vendors/cache.py` and `tests/addons/plain`; not `contrib/<name>/apps.py`."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w./-]+\.(?:py|md|toml|yml)|[a-z]\w*/[\w./-]+)`", text)
+    paths = "".join(f"/{path}/\n" for path in listed)
+    assert named
+    assert not [name for name in named if f"/{name.rstrip('/')}/" not in paths]

@@ -22,7 +22,7 @@ from django.conf import global_settings
 from django.core.exceptions import ImproperlyConfigured
 
 from callerid_project import checks
-from tests.plugin import ROOT, generated_keys, our_settings
+from tests.plugin import ROOT, generated_keys, our_settings, settings_read_by
 
 pytestmark = pytest.mark.once
 
@@ -342,6 +342,14 @@ def test_production_requires_two_factor_authentication(tmp_path: Path) -> None:
 def test_every_setting_is_documented() -> None:
     documented = (ROOT / "docs" / "settings.md").read_text()
     assert {name for name in our_settings() if f"`{name}`" not in documented} <= {"DJANGO_SETTINGS_MODULE"}
+
+
+def test_settings_of_addons_are_under_their_names() -> None:
+    documented = (ROOT / "docs" / "settings.md").read_text()
+    of_kernel = settings_read_by(ROOT / "callerid_project" / "settings.py")
+    for path in (ROOT / "contrib").glob("*/conf.py"):
+        section = documented.partition(f"\n### `{path.parent.name}`\n")[2].partition("\n##")[0]
+        assert {name for name in settings_read_by(path) if f"`{name}`" not in section} <= of_kernel, path.parent.name
 
 
 def test_lost_keys_of_a_database_are_not_replaced(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -155,6 +156,17 @@ print(called)
         "False",
         "['Ann False']",
     ]
+
+
+def test_every_hook_is_documented() -> None:
+    page = (ROOT / "docs" / "writing-add-ons.md").read_text(encoding="utf-8")
+    found = 0
+    for path in (path for app in KERNEL for path in (ROOT / app).rglob("*.py")):
+        for names in re.findall(r"^([A-Z_, ]+) = Hook\[", path.read_text(encoding="utf-8"), re.MULTILINE):
+            for name in names.split(", "):
+                assert f"`{name}`" in page, path
+                found += 1
+    assert found > 10
 
 
 def test_content_types_are_moved_at_each_migrate(tmp_path: Path) -> None:
