@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from contrib.alerts import alert_recipients, checking, low_balance, notices
 from core.commands import JSONCommand
+from monitoring import task_runs
 
 
 class Command(JSONCommand):
@@ -20,6 +21,8 @@ class Command(JSONCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         alerts_on = alert_recipients.alerts_are_on()
+        if not alerts_on:
+            task_runs.forget(checking.TASK)  # else /metrics would tell for ever how long ago the last check was
         opened, closed = checking.check() if alerts_on else (0, 0)
         low_balance.write_notices(timezone.now())
         if not (settings.LOW_BALANCE_NOTICES or alerts_on):
