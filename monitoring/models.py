@@ -91,7 +91,7 @@ class Source(SourceHour):
 
 
 class SourceResult(models.Model):
-    """When a source last answered (`reason` empty) and last failed for each reason and hint. Only
+    """When a source last answered (`reason` empty), last failed for each reason and hint, and was last resumed. Only
     monitoring.source_statistics writes here. Holds no number and no data from a source."""
 
     connector = models.CharField(max_length=200)

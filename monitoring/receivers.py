@@ -13,6 +13,7 @@ from core.metrics import log_exceptions
 from lookup import signals
 
 if TYPE_CHECKING:
+    from lookup.models import SourcePause
     from lookup.recording import SearchRecord
     from lookup.search import SlotResult
 
@@ -23,6 +24,15 @@ def count_sources(slots: "Mapping[str, SlotResult]", token_id: int | None, **kwa
 
     for slot, result in slots.items():
         source_statistics.count(slot, result.calls, token_id)
+
+
+@receiver(signals.resumed)
+def record_resumption(pause: "SourcePause", **kwargs: Any) -> None:
+    from django.utils import timezone
+
+    from monitoring import source_statistics
+
+    source_statistics.record_resumption(pause.connector, timezone.now())
 
 
 @receiver(signals.answered)

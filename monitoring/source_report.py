@@ -20,7 +20,7 @@ from lookup.source_actions import call_price, configured
 from lookup.vendors.preset import Preset
 from monitoring import hooks, source_statistics
 from monitoring.models import SourceResult
-from monitoring.source_statistics import BREAKER, SourceUsage
+from monitoring.source_statistics import BREAKER, RESUMED, SourceUsage
 
 HOUR, LOOK_BACK = timedelta(hours=1), timedelta(days=1)
 #: A source is called failing for this long after a failure.
@@ -149,7 +149,8 @@ class State:
     """A configured source now. `usage`: in the current hour or, while that has fewer than ALERT_MIN_COUNT lookups, also
     in the hour before; in all slots and processes. `last_failure`: see `_last_failure`. `answered_at`: to a search or a
     check. `refused_at`: when the circuit breaker of a process last kept a search from calling it. `check`: the last one
-    from the console. `pause`: None unless an operator has paused it."""
+    from the console. `pause`: None unless an operator has paused it. `resumed_at`: None unless an operator has resumed
+    it and no call has ended since."""
 
     bound: BoundSource
     usage: SourceUsage
@@ -158,15 +159,18 @@ class State:
     refused_at: datetime | None
     check: SourceCheck | None
     pause: SourcePause | None
+    resumed_at: datetime | None
     now: datetime
 
     @property
-    def name(self) -> Literal["paused", "failing", "check_failed", "healthy"]:
+    def name(self) -> Literal["paused", "failing", "check_failed", "resumed", "healthy"]:
         if self.pause:
             return "paused"
         if self.is_failing:
             return "failing"
-        return "check_failed" if self.check_failure else "healthy"
+        if self.check_failure:
+            return "check_failed"
+        return "resumed" if self.resumed_at else "healthy"
 
     @property
     def check_failure(self) -> str:
@@ -221,13 +225,16 @@ def states(now: datetime) -> dict[str, State]:
     this_hour, both_hours = (source_statistics.usages(since, "connector") for since in (hour, hour - HOUR))
     answered, failures = source_statistics.last_results()
     refused = {each.connector: each.at for each in reversed(failures) if each.reason == BREAKER}
-    failures = [each for each in failures if each.reason != BREAKER]
+    resumed = {each.connector: each.at for each in failures if each.reason == RESUMED}
+    failures = [each for each in failures if each.reason not in (BREAKER, RESUMED)]
+    failed = {each.connector: each.at for each in reversed(failures)}
     paused, checks = SourcePause.objects.in_bulk(), SourceCheck.objects.in_bulk()
     found = {}
     for name, bound in configured().items():
         usage = this_hour.get((name,), SourceUsage())
         is_enough = usage.unpaused >= settings.ALERT_MIN_COUNT
         answered_at = max(filter(None, (answered.get(name), _succeeded_at(checks.get(name)))), default=None)
+        resumed_at, called = resumed.get(name), filter(None, (answered_at, failed.get(name)))
         found[name] = State(
             bound=bound,
             usage=usage if is_enough else both_hours.get((name,), SourceUsage()),
@@ -236,6 +243,7 @@ def states(now: datetime) -> dict[str, State]:
             refused_at=refused.get(name),
             check=checks.get(name),
             pause=paused.get(name),
+            resumed_at=None if resumed_at and any(at > resumed_at for at in called) else resumed_at,
             now=now,
         )
     return found
@@ -288,7 +296,9 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
     steps = dict.fromkeys(period.steps(now), SourceUsage())
     steps |= {at: usage for (at,), usage in by_step.items()}
     own = [
-        each for each in source_statistics.last_results(since)[1] if each.connector == name and each.reason != BREAKER
+        each
+        for each in source_statistics.last_results(since)[1]
+        if each.connector == name and each.reason not in (BREAKER, RESUMED)
     ]
     slots = [row for row in report(since, until).sources if row.name == name]
     if not (pause or slots or own):

@@ -46,6 +46,8 @@ _CACHED = {"cached_found", "cached_not_found"}
 NOT_CALLED = {"breaker", "busy", "no_time", "paused"}
 #: Of them, the one whose last time is kept: the circuit breaker of a process was open.
 BREAKER = "breaker"
+#: The reason under which SourceResult has when an operator resumed a source.
+RESUMED = "resumed"
 #: Prefix of failures whose call was another search's.
 _SHARED = "shared_"
 _NO_CALL = _CACHED | NOT_CALLED
@@ -261,9 +263,15 @@ def usages(
     return found
 
 
+def record_resumption(connector: str, at: datetime) -> None:
+    """In the transaction of the caller."""
+    values = {"last_ms": _ms(at)}
+    SourceResult.objects.update_or_create(connector=connector, reason=RESUMED, hint="", defaults=values)
+
+
 def last_results(since: datetime = FIRST) -> tuple[dict[str, datetime], list[SourceResult]]:
     """The time of each connector's last answer, and its last failure for each reason and hint since `since`, newest
-    first. One statement."""
+    first, also with the reason RESUMED. One statement."""
     shown = SourceResult.objects.filter(Q(reason="") | Q(last_ms__gte=_ms(since)))
     rows = list(shown.order_by("-last_ms", "connector", "reason"))
     return {row.connector: row.at for row in rows if not row.reason}, [row for row in rows if row.reason]

@@ -90,6 +90,9 @@ class SourcesAdmin(ReadOnlyAdmin):
         require(self.has_view_permission(request))
         period, now = periods.from_query(request.GET), timezone.now()
         since, until = period.since(now), period.until(now)
+        failures = [
+            each for each in source_statistics.last_results(since)[1] if each.reason != source_statistics.RESUMED
+        ]
         return self.render_page(
             request,
             "change_list.html",
@@ -102,7 +105,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             report=source_report.report(since, until, source_report.states(now)),
             data_sets=data_sets.loaded(now),
             address_books=address_books.statuses(now),
-            last_failures=source_statistics.last_results(since)[1][:MAX_FAILURES],
+            last_failures=failures[:MAX_FAILURES],
         )
 
     def change_view(

@@ -242,6 +242,8 @@ def _sources(request: Request) -> Findings:
             # A source that is failing is reported once, with its last failure.
             if state.check and (failure := state.check_failure) and not state.is_failing:
                 yield problem(f"The check of {name} failed {failure}", advice(state.check.result["outcome"], name))
+            elif state.name == "resumed":
+                yield f"{name}: not called since it was resumed."
             yield from _failing(name, state)
             yield from _slow(name, state)
     for slot in source_report.paused_slots(states):

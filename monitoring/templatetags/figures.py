@@ -23,6 +23,7 @@ STATES = {
     "paused": ("paused", "warning"),
     "failing": ("failing", "danger"),
     "check_failed": ("check failed", "danger"),
+    "resumed": ("resumed", "default"),
     "healthy": ("healthy", "success"),
     "unused": ("no calls", "default"),
 }

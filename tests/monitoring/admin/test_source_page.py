@@ -331,6 +331,19 @@ def test_pause_and_resume_from_the_page(frozen: None, admin_client: Client) -> N
     assert "is not paused." in admin_client.get(url(REMOTE, "resume/"), follow=True).text
 
 
+def test_resumed_source_is_not_called_healthy_before_a_call(frozen: None, admin_client: Client) -> None:
+    SourceResult.objects.create(connector=REMOTE, last_ms=round(NOW.timestamp() * 1000) - 1_000)
+    for step in ("pause/", "resume/"):
+        admin_client.post(url(REMOTE, step), {"reason": "paid"})
+    pages = [words(admin_client.get(each).text) for each in (url(REMOTE), "/admin/monitoring/source/", "/admin/")]
+    assert "resumed Not called since it was resumed at 2026-03-09 14:20:30 UTC." in pages[0]
+    assert "resumed not called since" in pages[1]
+    assert f"{REMOTE}: not called since it was resumed." in pages[2]
+    assert ["Last failed" in text for text in pages[:2]] == [False, False]
+    SourceResult.objects.filter(reason="").update(last_ms=round(NOW.timestamp() * 1000) + 1_000)
+    assert "since it was resumed" not in admin_client.get(url(REMOTE)).text
+
+
 def test_pause_of_the_last_source_warns(frozen: None, admin_client: Client, settings: Any) -> None:
     settings.SOURCE_B = REMOTE
     warning = (
