@@ -304,13 +304,13 @@ def rename_the_ledger_table(service: Service) -> None:
 def test_long_export_is_complete_or_says_that_it_is_not(service: Service) -> None:
     with download(service) as response:
         assert response.status == http.HTTPStatus.OK
-        rows = table(response.read().decode())
+        rows = table(response.read().decode("utf-8-sig"))
     assert len({row["row"] for row in rows}) == len(rows) == ROWS + 1
     assert rows[-1]["request_id"] == f"request-0-{'x' * 40}"
     with download(service) as response:  # read slowly, so that the server waits and the next page fails
         begun = response.read(100)
         rename_the_ledger_table(service)
-        *rows, last = table((begun + response.read()).decode())
+        *rows, last = table((begun + response.read()).decode("utf-8-sig"))
     assert last["row"] == ledger_export.INCOMPLETE
     assert 0 < len(rows) < ROWS
     assert all(row["row"].isdigit() for row in rows)
@@ -326,5 +326,5 @@ def test_export_goes_on_after_its_connections_were_closed(service: Service) -> N
         with psycopg.connect(service.env["DATABASE_URL"], autocommit=True) as database:
             idle = "WHERE datname = current_database() AND state = 'idle'"
             assert database.execute(f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity {idle}").rowcount
-        rows = table((begun + response.read()).decode())
+        rows = table((begun + response.read()).decode("utf-8-sig"))
     assert len({row["row"] for row in rows}) == len(rows) == ROWS + 1
