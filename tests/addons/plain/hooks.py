@@ -3,6 +3,7 @@
 from callerid_project import hooks
 from console import blocks, pages
 from core import console_search, retention
+from lookup.vendors import SAMPLES
 from monitoring import hooks as monitoring
 from phonebook.imports import CHANGE_STORES
 
@@ -40,4 +41,5 @@ retention.NUMBERED.add(
         is_of_any=True,
     ),
 )
+SAMPLES.add(f"{PACKAGE}.services.samples")
 CHANGE_STORES.add(f"{PACKAGE}.services.store")

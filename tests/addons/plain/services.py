@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from console.blocks import Attention, Figures
 from core.console_search import Result, Search
 from core.db import fetch
+from lookup.vendors.preset import Preset
 from monitoring.health.base import Check, Findings, Request
 
 called: list[str] = []
@@ -51,6 +52,10 @@ CHECK = Check("Plain check", _find, (), on_dashboard=True)
 def failing_since(now: datetime) -> dict[str, datetime]:
     called.append("failing_since")
     return {}
+
+
+def samples(preset: Preset) -> list[tuple[str, str]]:
+    return [(each.title, "") for each in preset.sample]
 
 
 def prune() -> int:
