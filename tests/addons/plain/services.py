@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,6 +9,7 @@ from core.console_search import Result, Search
 from core.db import fetch
 from lookup.vendors.preset import Preset
 from monitoring.health.base import Check, Findings, Request
+from monitoring.service_status import Recent, Requests
 
 called: list[str] = []
 
@@ -34,8 +35,8 @@ def block(request: HttpRequest, figures: Figures) -> dict[str, Any] | None:
     return {"name": request.user.get_username()} if figures.credits is None else None
 
 
-def outcomes_by_minute(since: datetime, outcomes: Iterable[str]) -> list[tuple[datetime, str, int]]:
-    return [(since + timedelta(minutes=59), "found_one", 430)]
+def recent_requests(now: datetime) -> Recent:
+    return Recent(now - timedelta(minutes=10), Requests(answered=430), "plain/chart.html", {"title": "Plain chart"})
 
 
 def attention(request: HttpRequest) -> Attention:
