@@ -13,7 +13,6 @@ from accounts.request_statistics import OUTCOMES
 from contrib.request_log.models import RequestLogEntry
 from monitoring.service_status import Recent, Requests
 
-MINUTE = timedelta(minutes=1)
 MINUTES = 60
 #: The block's sentence is about the last minutes, including the current one.
 RECENT = 10
@@ -30,14 +29,14 @@ def recent_requests(now: datetime) -> Recent | None:
     if not settings.REQUEST_LOG_DAYS:
         return None
     minutes = by_minute(now)
-    requests = Requests.of(sum([*minutes.values()][-RECENT:], Counter[str]()))
-    return Recent([*minutes][-RECENT], requests, "admin/request_log/minutes.html", _chart(minutes))
+    requests = Requests.of(sum(list(minutes.values())[-RECENT:], Counter[str]()))
+    return Recent(list(minutes)[-RECENT], requests, "admin/request_log/minutes.html", _chart(minutes))
 
 
 def by_minute(now: datetime) -> dict[datetime, Counter[str]]:
     """How many requests had each outcome in each of the last MINUTES, oldest first; without those of test tokens."""
     last = now.replace(second=0, microsecond=0)
-    minutes = {last - MINUTE * back: Counter[str]() for back in reversed(range(MINUTES))}
+    minutes = {last - timedelta(minutes=back): Counter[str]() for back in reversed(range(MINUTES))}
     logged = RequestLogEntry.objects.filter(created_at__gte=min(minutes), outcome__in=OUTCOMES.keys() - {"test"})
     # As text, such as `2026-03-09 14:20`: on SQLite, TruncMinute calls a Python function for each row.
     rows = logged.annotate(minute=Substr(Cast("created_at", CharField()), 1, 16)).values_list("minute", "outcome")
