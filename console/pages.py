@@ -124,14 +124,6 @@ _SIDEBAR = {
         list_page("Contacts", "contacts", "phonebook.contact", "operator auditor", "names address book"),
         list_page("Complaints", "report", "phonebook.complaintday", "operator auditor", "spam robocalls"),
         list_page("Imports", "upload_file", "phonebook.importbatch", "operator auditor"),
-        Page(
-            "Erase a number's data",
-            "delete_forever",
-            "phonebook_contact_erase",
-            "phonebook.erase_contact",
-            "operator",
-            "erasure gdpr personal data forget right to be forgotten delete my data remove privacy",
-        ),
     ],
     "Operators": [
         list_page("Users", "person", "auth.user", "auditor", "staff operators accounts"),
@@ -183,7 +175,7 @@ _GRANTS = [
             "accounts.rotate_apitoken accounts.revoke_apitoken accounts.give_any_credits",
             "accounts.add_customer accounts.change_customer accounts.delete_customer",
             "phonebook.change_numberrule phonebook.delete_numberrule",
-            "phonebook.change_contact phonebook.delete_contact",
+            "phonebook.change_contact phonebook.delete_contact phonebook.erase_contact",
             "phonebook.add_complaintday phonebook.change_complaintday phonebook.delete_complaintday",
             "monitoring.check_source monitoring.pause_source",
         )

@@ -49,7 +49,6 @@ PAGES = {
     "source-check": "/admin/monitoring/source/directory/check-now/",
     "source-resume": "/admin/monitoring/source/geography/resume/",
     "test-a-number": "/admin/test-a-number/",
-    "erase-a-number": "/admin/erase-a-number/",
     "rules": "/admin/phonebook/numberrule/",
     "rule-add": "/admin/phonebook/numberrule/add/",
     "contacts": "/admin/phonebook/contact/",

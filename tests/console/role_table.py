@@ -61,7 +61,6 @@ phonebook.contact list                 -       -       -        -        yes    
 phonebook.contact add                  -       -       -        -        yes       -        yes
 phonebook.contact change               -       -       -        -        yes       -        yes
 phonebook.contact delete               -       -       -        -        yes       -        yes
-phonebook.contact erase                -       -       -        -        yes       -        yes
 
 phonebook.complaintday list            -       -       -        -        yes       yes      yes
 phonebook.complaintday add             -       -       -        -        yes       -        yes
@@ -123,14 +122,6 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("phonebook.numberrule", "change"): {"spam": "true"},
     ("phonebook.contact", "add"): {"number": "493023125043", "name": "x"},
     ("phonebook.contact", "change"): {"name": "renamed"},
-    ("phonebook.contact", "erase"): {
-        "step": "erase",
-        "once": str(uuid4()),
-        "number": "493023125043",
-        "block": "yes",
-        "reference": "letter",
-        "confirmed": "on",
-    },
     ("phonebook.complaintday", "add"): {
         "number": "493023125043",
         "source": "desk",

@@ -12,7 +12,6 @@ from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-import console.admin.erasure  # noqa: F401 (its form)
 from console import login_log
 from core.admin import MAX_SEARCH
 from core.long_lists import ListForm

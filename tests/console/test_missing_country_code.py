@@ -19,7 +19,6 @@ PAGES = {
     "phonebook_numberrule_add": ({"spam": "true"}, "number"),
     "phonebook_contact_add": ({"name": "x"}, "number"),
     "phonebook_complaintday_add": ({}, "number"),
-    "phonebook_contact_erase": ({}, "number"),
     **of_addons("COUNTRY_CODE_PAGES"),
 }
 

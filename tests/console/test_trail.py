@@ -35,7 +35,6 @@ def test_breadcrumbs_have_the_names_of_the_menu(rows: dict[str, Model]) -> None:
         "monitoring/source/": ["Monitoring", "Sources"],
         "monitoring/source/complaints/change/": ["Monitoring", "Sources", "complaints"],
         "test-a-number/": ["Monitoring", "Test a number"],
-        "erase-a-number/": ["Numbers", "Erase a number's data"],
         "auth/user/invite/": ["Operators", "Users", "Invite a user"],
         "second-factor/": ["Two-factor authentication"],
         "nowhere/": ["Page not found"],

@@ -263,9 +263,9 @@ def test_action_is_found_by_what_people_call_it(boss: Client, text: str, action:
     assert action in [one.title for group in groups if group.title == "Actions" for one in group.results]
 
 
-@pytest.mark.parametrize("words", ["erase", "GDPR", "personal data", "forget", "right to erasure", "delete my data"])
-def test_page_to_erase_is_found_by_what_it_is_for(boss: Client, words: str) -> None:
-    url = reverse("admin:phonebook_contact_erase")
+@pytest.mark.parametrize(("words", "name"), of_addons("FOUND_BY_WORDS").items())
+def test_page_is_found_by_what_it_is_for(boss: Client, words: str, name: str) -> None:
+    url = reverse(f"admin:{name}")
     assert boss.post(FIND, {"q": words, "palette": "1"}).text.count(url) == 1
     assert url not in logged_in("auditor").post(FIND, {"q": words, "palette": "1"}).text
 
