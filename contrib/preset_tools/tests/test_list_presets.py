@@ -36,5 +36,6 @@ def test_vendors_page_is_current(settings: Any, capsys: pytest.CaptureFixture[st
     assert re.findall(r"^- \*\*(\w+)", named, re.MULTILINE) == ["Bandwidth", "Vonage", "seven", "Telesign", "Data24"]
 
 
+@pytest.mark.once
 def test_neither_api_nor_console_nor_client_is_imported() -> None:
     assert imported("import contrib.preset_tools.management.commands.list_presets") == set()
