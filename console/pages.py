@@ -117,7 +117,6 @@ _SIDEBAR = {
     ],
     "Monitoring": [
         list_page("Sources", "speed", "monitoring.source", _EXCEPT_BILLING, "vendors connectors cost price"),
-        Page("Test a number", "phone_in_talk", "monitoring_source_test", "monitoring.test_lookup", "support operator"),
     ],
     "Numbers": [
         list_page("Rules", "gavel", "phonebook.numberrule", "support operator auditor", "blacklist whitelist"),
@@ -166,7 +165,7 @@ _ACTIONS = [
 
 _GRANTS = [
     Grant("billing support operator", "accounts.top_up_apitoken"),
-    Grant("support operator", "accounts.refund_creditentry"),
+    Grant("support operator", "accounts.refund_creditentry monitoring.test_lookup"),
     Grant("operator auditor", "accounts.export_creditentry"),
     *(
         Grant("operator", permissions)
