@@ -26,6 +26,7 @@ from phonebook.models import Contact, NumberRule
 from tests import connectors
 from tests.api import Integrator
 from tests.awaited import search
+from tests.console.role_table import logged_in
 from tests.console_pages import table, words
 
 pytestmark = pytest.mark.django_db

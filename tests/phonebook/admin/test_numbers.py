@@ -12,9 +12,9 @@ from django.utils import timezone
 from core import history
 from lookup.answers import Found
 from phonebook import cache_versions
+from phonebook.admin.base import NUMBER_PAGES
 from phonebook.models import CacheVersion, ComplaintDay, ComplaintSubject, Contact, NumberRule
 from tests.console.dashboard_rows import timing_out
-from tests.console.role_table import logged_in
 from tests.console_pages import words
 from tests.phonebook.admin.pages import COMPLAINTS, CONTACTS, MODELS, NUMBER, RULES, row_page, searched
 from tests.phonebook.rows import cache_version_of, rule_of
