@@ -21,7 +21,6 @@ MANAGE = (sys.executable, "manage.py")
 COMMANDS = {
     "django-admin help (baseline)": (sys.executable, "-m", "django", "help"),
     "manage.py help": (*MANAGE, "help"),
-    "manage.py list_presets": (*MANAGE, "list_presets"),
     "manage.py list_tokens": (*MANAGE, "list_tokens"),
     "manage.py check": (*MANAGE, "check"),
 }

@@ -21,7 +21,6 @@ from accounts.admin.charts import requests_chart
 from accounts.admin.token_list import SOON_DAYS
 from accounts.models import ApiToken, CreditEntry, UnknownCharge
 from accounts.request_statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
-from console import status_page
 from console.blocks import ATTENTION, BLOCKS, Figures
 from core import periods
 from core.admin import require
@@ -29,7 +28,7 @@ from core.db import statement_timeout
 from core.periods import Period
 from lookup.models import SourcePause
 from lookup.source_actions import configured
-from monitoring import source_report
+from monitoring import service_status, source_report
 from monitoring.health import checks
 from monitoring.health.base import Result
 
@@ -51,7 +50,7 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         total = sum(map(Counter, steps.values()), Counter[str]())
     if can_view_sources:
         states = source_report.states(now)
-        blocks["live"] = status_page.context(now, states)
+        blocks["status"] = service_status.status(now, states)
         blocks["searches"] = _searches(total)
         blocks["chart"] = _chart(steps, period, now)
         blocks["report"] = source_report.report(since, until, states)

@@ -117,21 +117,12 @@ _SIDEBAR = {
     ],
     "Monitoring": [
         list_page("Sources", "speed", "monitoring.source", _EXCEPT_BILLING, "vendors connectors cost price"),
-        Page("Test a number", "phone_in_talk", "monitoring_source_test", "monitoring.test_lookup", "support operator"),
     ],
     "Numbers": [
         list_page("Rules", "gavel", "phonebook.numberrule", "support operator auditor", "blacklist whitelist"),
         list_page("Contacts", "contacts", "phonebook.contact", "operator auditor", "names address book"),
         list_page("Complaints", "report", "phonebook.complaintday", "operator auditor", "spam robocalls"),
         list_page("Imports", "upload_file", "phonebook.importbatch", "operator auditor"),
-        Page(
-            "Erase a number's data",
-            "delete_forever",
-            "phonebook_contact_erase",
-            "phonebook.erase_contact",
-            "operator",
-            "erasure gdpr personal data forget right to be forgotten delete my data remove privacy",
-        ),
     ],
     "Operators": [
         list_page("Users", "person", "auth.user", "auditor", "staff operators accounts"),
@@ -174,7 +165,7 @@ _ACTIONS = [
 
 _GRANTS = [
     Grant("billing support operator", "accounts.top_up_apitoken"),
-    Grant("support operator", "accounts.refund_creditentry"),
+    Grant("support operator", "accounts.refund_creditentry monitoring.test_lookup"),
     Grant("operator auditor", "accounts.export_creditentry"),
     *(
         Grant("operator", permissions)
@@ -183,7 +174,7 @@ _GRANTS = [
             "accounts.rotate_apitoken accounts.revoke_apitoken accounts.give_any_credits",
             "accounts.add_customer accounts.change_customer accounts.delete_customer",
             "phonebook.change_numberrule phonebook.delete_numberrule",
-            "phonebook.change_contact phonebook.delete_contact",
+            "phonebook.change_contact phonebook.delete_contact phonebook.erase_contact",
             "phonebook.add_complaintday phonebook.change_complaintday phonebook.delete_complaintday",
             "monitoring.check_source monitoring.pause_source",
         )

@@ -178,8 +178,6 @@ class ConsoleSite(UnfoldAdminSite):
             path("logout/", self.logout, name="logout"),
             path("invitation/<uidb64>/<token>/", InvitationView.as_view(), name="invitation"),
             path("status/", verified(status_page.view), name="status"),
-            path("test-a-number/", verified(_imported("monitoring.admin.tester.view")), name="monitoring_source_test"),
-            path("erase-a-number/", verified(_imported("console.admin.erasure.view")), name="phonebook_contact_erase"),
             path("running-out/", verified(_imported("console.dashboard.running_out")), name="running_out"),
             *(path(each.route, verified(_imported(each.view)), name=each.name) for each in pages.VIEWS),
             path("second-factor/", verified(self.overview), name="second_factor"),

@@ -13,8 +13,7 @@ class LookupConfig(AppConfig):
 
 
 def sources_can_be_bound(**kwargs: Any) -> list[CheckMessage]:
-    """System check: reports a SOURCE_A or SOURCE_B that cannot be bound, before the first search. (check_preset checks
-    all presets.)"""
+    """System check: reports a SOURCE_A or SOURCE_B that cannot be bound, before the first search."""
     from lookup.search import SLOTS, bound_sources  # which commands that need no source do not import
 
     errors: list[CheckMessage] = []

@@ -12,6 +12,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from core import history, loop, periods
 from core.commands import command_line
@@ -23,7 +24,7 @@ from lookup.connectors.base import call_connector, covers
 from lookup.connectors.registry import BoundSource
 from lookup.models import SourceCheck, SourcePause
 from lookup.search import SLOTS, bound_sources
-from lookup.vendors import preset
+from lookup.vendors import SAMPLES, preset
 
 # Reserved for fiction by the North American Numbering Plan; enough to tell a working key from an invalid one.
 NUMBER = "12025550123"
@@ -145,7 +146,7 @@ class CheckedRecently(Exception):
 
 
 def check(*, name: str, user: AbstractBaseUser) -> CheckResult:
-    """Call the source once, run its preset's samples, and keep the result in SourceCheck, for the console.
+    """Call the source once, read its preset's samples, and keep the result in SourceCheck, for the console.
 
     The check is claimed in the database before the call, so that concurrent ones, in any process, make no second call.
     No transaction is open and no connection is held during the call. Raises ValueError for a source that is not
@@ -183,7 +184,5 @@ def _samples(source: BoundSource) -> list[dict[str, Any]]:
     loaded = getattr(source.connector, "preset", None)
     if not isinstance(loaded, preset.Preset):
         return []
-    from lookup.vendors import preset_samples  # imports an HTTP client, as in connectors.registry
-
-    results = preset_samples.run(loaded)
-    return [{"title": each.sample.title, "problem": answers.clean_hint("; ".join(each.problems))} for each in results]
+    results = [each for path in SAMPLES for each in import_string(path)(loaded)]
+    return [{"title": title, "problem": answers.clean_hint(problem)} for title, problem in results]

@@ -6,7 +6,6 @@ from core.hooks import Hook
 CHECKS = Hook[str]()
 #: Dotted paths of functions of the time that return since when sources have been failing, by their names.
 FAILING_SINCE = Hook[str]()
-#: Dotted paths of functions of a time and outcomes (accounts.request_statistics.OUTCOMES) that return, for each minute
-#: since then and each of these outcomes, how many requests had it: tuples of the minute, the outcome and the count; or
-#: None if they do not know. They raise OperationalError if the query times out.
-OUTCOMES_BY_MINUTE = Hook[str]()
+#: Dotted paths of functions of the time that return the requests of the last minutes (service_status.Recent), or None
+#: if they do not know them. They raise OperationalError if the query times out.
+RECENT_REQUESTS = Hook[str]()

@@ -1,26 +1,24 @@
-"""Whether the service works now, in one sentence, and its requests of the last hour by minute."""
+"""Whether the service works now, in one sentence."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import OperationalError
 from django.utils.module_loading import import_string
 
 from accounts import request_statistics
-from accounts.request_statistics import DEGRADED, NEW_ANSWERS, OUTCOMES, REFUSED, SEARCHES
+from accounts.request_statistics import DEGRADED, NEW_ANSWERS, REFUSED, SEARCHES
 from core import periods
 from monitoring import source_report
-from monitoring.hooks import OUTCOMES_BY_MINUTE
+from monitoring.hooks import RECENT_REQUESTS
 from monitoring.source_report import State
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
-MINUTES = 60
-#: The sentence is about the last minutes, including the current one.
-RECENT = 10
 #: Fewer failures, or degraded answers, are not a problem of the service.
 MIN_FAILURES = 3
 
@@ -54,45 +52,48 @@ class Requests:
         return percent if percent > settings.ALERT_DEGRADED_PERCENT else 0.0
 
     @classmethod
-    def sum(cls, found: Iterable["Requests"]) -> "Requests":
-        return cls(*map(sum, zip(*map(astuple, found), strict=True)))
+    def of(cls, counts: Counter[str]) -> "Requests":
+        """`counts`: by outcome (request_statistics.OUTCOMES)."""
+        answered, refused, new_answers, degraded = (
+            sum(counts[each] for each in outcomes) for outcomes in (SEARCHES, REFUSED, NEW_ANSWERS, DEGRADED)
+        )
+        return cls(answered, refused, counts["failed"], new_answers, degraded)
 
 
-def _requests(counts: Counter[str]) -> Requests:
-    answered, refused, new_answers, degraded = (
-        sum(counts[each] for each in outcomes) for outcomes in (SEARCHES, REFUSED, NEW_ANSWERS, DEGRADED)
-    )
-    return Requests(answered, refused, counts["failed"], new_answers, degraded)
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The requests since then. `template`: shown beneath the sentence about them; `chart` in it is `chart`."""
+
+    since: datetime
+    requests: Requests
+    template: str = ""
+    chart: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
     """`name`: `working`, `idle`, `impaired` or `failing`. `parts`: of its sentence, each with the source that it names,
-    or with an empty text. `minutes`: each of the last MINUTES, oldest first; None if nothing knows them, or the query
-    timed out."""
+    or with an empty text. `is_timed_out`: the query of the last minutes, so `recent` is of hours."""
 
     name: str
     parts: list[tuple[str, str]]
     now: datetime
-    since: datetime
-    minutes: dict[datetime, Requests] | None
+    recent: Recent
     is_timed_out: bool
 
 
 def status(now: datetime, states: Mapping[str, State]) -> Status:
     """`states`: those of the sources. Two statements. Figures are up to 2 s old (core.write_buffer)."""
-    minutes, is_timed_out = None, False
+    recent, is_timed_out = None, False
     try:
-        minutes = by_minute(now)
+        recent = next(filter(None, (import_string(path)(now) for path in RECENT_REQUESTS)), None)
     except OperationalError:
         is_timed_out = True
-    if minutes is None:
+    if recent is None:
         since = periods.hour(now) - HOUR
-        recent = _requests(sum(map(Counter, request_statistics.by_step(since).values()), Counter[str]()))
-    else:
-        since = list(minutes)[-RECENT]
-        recent = Requests.sum(requests for at, requests in minutes.items() if at >= since)
-    name, state, figures = _describe(recent, now - since)
+        counts = sum(map(Counter, request_statistics.by_step(since).values()), Counter[str]())
+        recent = Recent(since, Requests.of(counts))
+    name, state, figures = _describe(recent.requests, now - recent.since)
     if source_report.paused_slots(states) and name in ("working", "idle"):
         name, state = "impaired", state.replace("Working", "Working partly")
     parts, separator = [(state, "")], ", but " if name == "working" else "; "
@@ -102,21 +103,7 @@ def status(now: datetime, states: Mapping[str, State]) -> Status:
     if figures:
         parts.append((f". {figures[0].upper()}{figures[1:]}." if problems else f": {figures}", ""))
     name = "impaired" if problems and name != "failing" else name
-    return Status(name, parts, now, since, minutes, is_timed_out)
-
-
-def by_minute(now: datetime) -> dict[datetime, Requests] | None:
-    """For each of the last MINUTES; None if nothing knows them. Raises OperationalError if the query times out."""
-    last = now.replace(second=0, microsecond=0)
-    steps = [last - MINUTE * back for back in reversed(range(MINUTES))]
-    for path in OUTCOMES_BY_MINUTE:
-        if (found := import_string(path)(steps[0], OUTCOMES.keys() - {"test"})) is not None:
-            counts = {at: Counter[str]() for at in steps}
-            for at, outcome, count in found:
-                # A process with a fast clock may have logged in a minute that has not begun yet.
-                counts[min(at, last)][outcome] += count
-            return {at: _requests(each) for at, each in counts.items()}
-    return None
+    return Status(name, parts, now, recent, is_timed_out)
 
 
 def _describe(recent: Requests, elapsed: timedelta) -> tuple[str, str, str]:

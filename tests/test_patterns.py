@@ -114,8 +114,6 @@ WORST = {
     "lookup.vendors.authentication._HOST": "a-.",
     "lookup.vendors.oauth2: [!-~]+": "a",
     "core.api_client._LEFT": '"token";r=1',
-    "lookup.management.commands.check_preset._BLANK_LINE": "\r\n",
-    "lookup.management.commands.check_preset: HTTP/\\S+ ([1-5][0-9]{2})\\b.*": "HTTP/",
     "callerid_project.settings: [a-z]{2}(_[A-Z][a-z]{3})?": "a",
     "lookup.vendors.preset._INDEX": "[1",
 }

@@ -4,13 +4,13 @@ from callerid_project import hooks
 from console import pages
 from contrib.request_log import receivers  # noqa: F401  (connects it)
 from core import console_search, retention
-from monitoring.hooks import OUTCOMES_BY_MINUTE
+from monitoring.hooks import RECENT_REQUESTS
 
 PACKAGE = "contrib.request_log"
 MODEL = "request_log.requestlogentry"
 
 hooks.ON_START.add(f"{PACKAGE}.log.delete_while_serving")
-OUTCOMES_BY_MINUTE.add(f"{PACKAGE}.log.outcomes_by_minute")
+RECENT_REQUESTS.add(f"{PACKAGE}.minutes.recent_requests")
 pages.SIDEBAR.add(
     pages.Place(
         "Monitoring",

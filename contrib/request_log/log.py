@@ -4,14 +4,13 @@ A row has the masked number and its keyed hash; no number in clear, no name, no 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 from django.conf import settings
-from django.db.models import CharField, Count, QuerySet
-from django.db.models.functions import Cast, Substr
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from contrib.request_log.models import RequestLogEntry
@@ -132,16 +131,3 @@ def count(numbers: Sequence[str]) -> int:
 def erase(numbers: Sequence[str]) -> int:
     """Remove mask and hash of `numbers` from the rows that have them; returns how many changed."""
     return update_in_batches(about(numbers), ERASE_ROWS, number_hash=None, number_mask="")
-
-
-def outcomes_by_minute(since: datetime, outcomes: Iterable[str]) -> Iterator[tuple[datetime, str, int]] | None:
-    """For monitoring.hooks. One statement.
-
-    The log has no requests without a valid token, and not every rate-limited one (MAX_RATE_LIMITED)."""
-    if not settings.REQUEST_LOG_DAYS:
-        return None
-    logged = RequestLogEntry.objects.filter(created_at__gte=since, outcome__in=[*outcomes])
-    # As text, such as `2026-03-09 14:20`: on SQLite, TruncMinute calls a Python function for each row.
-    rows = logged.annotate(minute=Substr(Cast("created_at", CharField()), 1, 16)).values_list("minute", "outcome")
-    counts = rows.annotate(total=Count("pk")).order_by()
-    return ((datetime.fromisoformat(minute).replace(tzinfo=UTC), outcome, total) for minute, outcome, total in counts)

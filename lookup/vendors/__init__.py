@@ -14,5 +14,10 @@ xml              XML as the objects that expressions read
 preset           the format of presets/*.toml
 expressions      JMESPath expressions and templates in presets
 proxy_bodies     what proxies and frameworks send, which no rule of a preset may take for an answer
-preset_samples   checks a preset against its own samples
 """
+
+from core.hooks import Hook
+
+#: Dotted paths of functions of a preset that read its samples, without a call: the title of each, and what is wrong
+#: with it or an empty text.
+SAMPLES = Hook[str]()

@@ -128,7 +128,7 @@ class NumberAdmin(LargeTableAdmin):
         return {**super().get_changeform_initial_data(request), "number": request.POST.get(NEW_NUMBER, "")}
 
     def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Also takes the number to fill in, by POST, from another page of the console (monitoring.admin.tester)."""
+        """Also takes the number to fill in, by POST, from another page of the console."""
         if NEW_NUMBER in request.POST:
             request.method = "GET"
         return super().add_view(request, *args, **kwargs)

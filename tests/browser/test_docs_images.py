@@ -98,8 +98,3 @@ def test_pictures_of_the_documentation(page: "Page", filled: tuple[Service, dict
         page.goto(f"/admin/{path}")
         expect(page.get_by_role("main")).to_contain_text(text)
         take(page, name, height)
-    page.goto("/admin/test-a-number/")
-    page.get_by_label("Number", exact=True).fill("+49 30 23125555")
-    page.get_by_role("button", name="Test", exact=True).click()
-    expect(page.get_by_role("group", name="As a phone shows it")).to_contain_text("Spam")
-    take(page, "console-test-a-number", 1120)

@@ -266,3 +266,13 @@ def test_without_scripts_the_login_says_what_was_not_saved(
         expect(page.locator("#session-ended")).to_have_text(
             "Your session has ended. What you submitted was not saved. Log in again."
         )
+
+
+def test_form_without_a_kept_field_is_not_said_to_be_filled(admin_page: Page) -> None:
+    page = admin_page
+    page.goto("/admin/phonebook/contact/add/")
+    kept = "{user: document.getElementById('console-user').dataset.user, path: location.pathname, loggedIn: true"
+    page.evaluate(f"sessionStorage.setItem('console-form', JSON.stringify({kept}, values: [['gone', ['x']]]}}))")
+    page.reload()
+    page.wait_for_function("sessionStorage.length === 0")
+    expect(page.locator(".console-kept")).to_have_count(0)

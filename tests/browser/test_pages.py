@@ -48,8 +48,6 @@ PAGES = {
     "source-pause": "/admin/monitoring/source/directory/pause/",
     "source-check": "/admin/monitoring/source/directory/check-now/",
     "source-resume": "/admin/monitoring/source/geography/resume/",
-    "test-a-number": "/admin/test-a-number/",
-    "erase-a-number": "/admin/erase-a-number/",
     "rules": "/admin/phonebook/numberrule/",
     "rule-add": "/admin/phonebook/numberrule/add/",
     "contacts": "/admin/phonebook/contact/",

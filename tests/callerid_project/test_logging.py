@@ -107,7 +107,7 @@ def test_command_whose_reader_has_ended_prints_no_traceback() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        command = [sys.executable, "manage.py", "list_presets"]
+        command = [sys.executable, "manage.py", "help"]
         ended = subprocess.run(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True)
     finally:
         os.close(writer)

@@ -50,7 +50,6 @@ monitoring.source list                 -       yes     -        yes      yes    
 monitoring.source check_now            -       -       -        -        yes       -        yes
 monitoring.source pause                -       -       -        -        yes       -        yes
 monitoring.source resume               -       -       -        -        yes       -        yes
-monitoring.source test                 -       -       -        yes      yes       -        yes
 
 phonebook.numberrule list              -       -       -        yes      yes       yes      yes
 phonebook.numberrule add               -       -       -        -        yes       -        yes
@@ -61,7 +60,6 @@ phonebook.contact list                 -       -       -        -        yes    
 phonebook.contact add                  -       -       -        -        yes       -        yes
 phonebook.contact change               -       -       -        -        yes       -        yes
 phonebook.contact delete               -       -       -        -        yes       -        yes
-phonebook.contact erase                -       -       -        -        yes       -        yes
 
 phonebook.complaintday list            -       -       -        -        yes       yes      yes
 phonebook.complaintday add             -       -       -        -        yes       -        yes
@@ -116,21 +114,12 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.customer", "top_up"): {"amount": 5, "reason": "paid"},
     ("accounts.creditentry", "refund"): {"reason": "wrong name"},
     ("accounts.creditentry", "check_number"): {"number": "493023125042"},
-    ("monitoring.source", "test"): {"number": "+1 212 555 0100"},
     ("monitoring.source", "pause"): {"reason": "invoice"},
     ("monitoring.source", "resume"): {"reason": "paid"},
     ("phonebook.numberrule", "add"): {"number": "493023125043", "spam": "true"},
     ("phonebook.numberrule", "change"): {"spam": "true"},
     ("phonebook.contact", "add"): {"number": "493023125043", "name": "x"},
     ("phonebook.contact", "change"): {"name": "renamed"},
-    ("phonebook.contact", "erase"): {
-        "step": "erase",
-        "once": str(uuid4()),
-        "number": "493023125043",
-        "block": "yes",
-        "reference": "letter",
-        "confirmed": "on",
-    },
     ("phonebook.complaintday", "add"): {
         "number": "493023125043",
         "source": "desk",

@@ -21,6 +21,7 @@ from django.utils import timezone
 from accounts import audit, tokens
 from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
 from console import erasure
+from core import db as core_db
 from core import history, retention, write_buffer
 from phonebook.imports.staging import LockNotAvailable
 from phonebook.models import ComplaintDay, ComplaintSubject, Contact, NumberRule
@@ -281,3 +282,41 @@ def test_erase_reports_a_reader_that_prevents_overwriting() -> None:
         assert not erasure.erase([OTHER])["overwritten"]
     assert erasure.erase([OTHER])["overwritten"]
     connection.close()
+
+
+@pytest.mark.skipif(not plugin.production(), reason="SQLite has no limit of statements")
+def test_scans_may_take_longer_than_others(db: None, settings: Any) -> None:
+    settings.DB_STATEMENT_TIMEOUT_MS = 500
+    with core_db.scan():
+        assert core_db.fetch_one("SHOW statement_timeout") == ("20s",)
+
+
+def test_history_of_numbers_has_them_masked(admin_client: Client) -> None:
+    forms: dict[str, dict[str, Any]] = {
+        "contact": {"name": "x", "location": ""},
+        "numberrule": {"spam": "true", "name": "", "note": ""},
+        "complaintday": {"source": "desk", "day": "2026-01-02", "total": 1, "robocalls": 0},
+    }
+    models = {"contact": Contact, "numberrule": NumberRule, "complaintday": ComplaintDay}
+    for model, fields in forms.items():
+        admin_client.post(f"/admin/phonebook/{model}/add/", {"number": f"+{NUMBER}", **fields})
+        pk = models[model]._default_manager.get().pk
+        changed = {**fields, **({"total": 2} if model == "complaintday" else {"name": "y"})}
+        admin_client.post(f"/admin/phonebook/{model}/{pk}/change/", changed)
+        if model == "contact":
+            admin_client.post(f"/admin/phonebook/{model}/{pk}/delete/", {"post": "yes"})
+        else:
+            chosen = {"action": "delete_selected", "_selected_action": pk, "post": "yes"}
+            admin_client.post(f"/admin/phonebook/{model}/", chosen)
+        assert not models[model]._default_manager.exists()
+    masked = "49********42"
+    names = list(LogEntry.objects.order_by("pk").values_list("object_repr", flat=True))
+    assert names == [*[masked] * 6, *[f"{masked} 2026-01-02"] * 3]
+    assert NUMBER not in str(list(LogEntry.objects.values()))
+
+
+def test_history_masks_a_long_prefix_and_keeps_a_short_one(admin_client: Client) -> None:
+    for number in ("4930231250", "4930"):
+        fields = {"number": number, "is_prefix": "on", "spam": "true", "name": "", "note": ""}
+        admin_client.post("/admin/phonebook/numberrule/add/", fields)
+    assert list(LogEntry.objects.order_by("pk").values_list("object_repr", flat=True)) == ["49******50…", "4930…"]

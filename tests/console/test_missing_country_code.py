@@ -15,11 +15,9 @@ pytestmark = pytest.mark.django_db
 TYPED = "030 23125555"
 #: By name of the URL, what is sent with the number, and the name of its field.
 PAGES = {
-    "monitoring_source_test": ({}, "number"),
     "phonebook_numberrule_add": ({"spam": "true"}, "number"),
     "phonebook_contact_add": ({"name": "x"}, "number"),
     "phonebook_complaintday_add": ({}, "number"),
-    "phonebook_contact_erase": ({}, "number"),
     **of_addons("COUNTRY_CODE_PAGES"),
 }
 
@@ -65,7 +63,7 @@ def test_number_of_an_entry_is_asked_for_alike(admin_client: Client, search: Cre
 @pytest.mark.parametrize("typed", ["12", "+49 30 1", "4930231250421234567", "no number", "+999 1"])
 def test_other_text_is_not_said_to_lack_one(admin_client: Client, settings: Any, typed: str) -> None:
     settings.COUNTRY_CODE = "49"
-    for name in ("monitoring_source_test", *of_addons("COUNTRY_CODE_PAGES")):
+    for name in ("phonebook_contact_add", *of_addons("COUNTRY_CODE_PAGES")):
         assert "has no country code" not in answer(admin_client, name, typed).text
 
 

@@ -34,16 +34,9 @@ def test_breadcrumbs_have_the_names_of_the_menu(rows: dict[str, Model]) -> None:
         "accounts/apitoken/999999/top-up/": [*tokens, "Page not found"],
         "monitoring/source/": ["Monitoring", "Sources"],
         "monitoring/source/complaints/change/": ["Monitoring", "Sources", "complaints"],
-        "test-a-number/": ["Monitoring", "Test a number"],
-        "erase-a-number/": ["Numbers", "Erase a number's data"],
         "auth/user/invite/": ["Operators", "Users", "Invite a user"],
         "second-factor/": ["Two-factor authentication"],
         "nowhere/": ["Page not found"],
         **of_addons("TRAILS"),
     }.items():
         assert trail(boss, f"/admin/{url}") == expected, url
-
-
-def test_title_of_test_a_number_is_its_own(admin_client: Client) -> None:
-    title = admin_client.get("/admin/test-a-number/").text.partition("<title>")[2].partition("</title>")[0]
-    assert title.strip() == "Test a number | Caller ID"

@@ -71,11 +71,3 @@ def test_erasure_clears_mask_and_hash_of_that_number_only(integrator: Integrator
     logged = RequestLogEntry.objects.order_by("pk").values_list("number_mask", "number_hash")
     assert [(mask, bool(number_hash)) for mask, number_hash in logged] == [("", False), ("49********43", True)]
     assert erasure.erase([NUMBER])["requests"] == 0
-
-
-def test_preview_of_an_erasure_counts_requests(admin_client: Client, integrator: Integrator) -> None:
-    integrator.search()
-    write_buffer.process_buffer.flush()
-    page: Any = admin_client.post("/admin/erase-a-number/", {"number": f"+{NUMBER}"})
-    counts = {title: count for title, _, count in page.context["rows"]}
-    assert counts["Requests in the request log"] == 1

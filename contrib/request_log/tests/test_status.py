@@ -8,9 +8,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from contrib.request_log.minutes import by_minute
 from contrib.request_log.models import RequestLogEntry
 from lookup.models import SourceCheck, SourcePause
-from monitoring import hooks, service_status, source_report
+from monitoring import hooks, source_report
 from tests.console.dashboard_rows import NOW, add_result, configure, count_calls, count_requests, timing_out
 from tests.console_pages import words
 
@@ -144,12 +145,11 @@ def test_failed_check_is_named_until_the_source_answers(admin_client: Client) ->
 def test_minutes_are_those_of_the_last_hour() -> None:
     for minutes_ago, outcome in ((-1, "found_one"), (0, "failed"), (59, "invalid"), (60, "found_one")):
         log(outcome, 2, minutes_ago=minutes_ago)
-    minutes = service_status.by_minute(NOW)
-    assert minutes is not None
+    minutes = by_minute(NOW)
     assert len(minutes) == 60
-    shown = {at: (each.answered, each.refused, each.failed) for at, each in minutes.items() if each.total}
     first = NOW.replace(second=0) - timedelta(minutes=59)
-    assert shown == {first: (0, 2, 0), NOW.replace(second=0): (2, 0, 2)}
+    shown = {at: each for at, each in minutes.items() if each}
+    assert shown == {first: {"invalid": 2}, NOW.replace(second=0): {"found_one": 2, "failed": 2}}
 
 
 def test_chart_names_minutes_with_failures(admin_client: Client) -> None:

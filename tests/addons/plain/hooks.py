@@ -3,6 +3,7 @@
 from callerid_project import hooks
 from console import blocks, pages
 from core import console_search, retention
+from lookup.vendors import SAMPLES
 from monitoring import hooks as monitoring
 from phonebook.imports import CHANGE_STORES
 
@@ -23,7 +24,7 @@ monitoring.CHECKS.add(f"{PACKAGE}.services.CHECK")
 monitoring.FAILING_SINCE.add(f"{PACKAGE}.services.failing_since")
 pages.VIEWS.add(pages.View("plain/", f"{PACKAGE}.services.page", "plain"))
 pages.EXTENSIONS.add(pages.Extension("accounts.customer", f"{PACKAGE}.console.PlainActions"))
-monitoring.OUTCOMES_BY_MINUTE.add(f"{PACKAGE}.services.outcomes_by_minute")
+monitoring.RECENT_REQUESTS.add(f"{PACKAGE}.services.recent_requests")
 console_search.KINDS.add(console_search.Kind("Plain kind", "anything", f"{PACKAGE}.services.found"))
 retention.EXPIRING.add(retention.Expiring("plain_rows", f"{PACKAGE}.services.prune", "plain rows after 9 days"))
 retention.NUMBERED.add(
@@ -40,4 +41,5 @@ retention.NUMBERED.add(
         is_of_any=True,
     ),
 )
+SAMPLES.add(f"{PACKAGE}.services.samples")
 CHANGE_STORES.add(f"{PACKAGE}.services.store")

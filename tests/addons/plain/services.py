@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -7,7 +7,9 @@ from django.http import HttpRequest, HttpResponse
 from console.blocks import Attention, Figures
 from core.console_search import Result, Search
 from core.db import fetch
+from lookup.vendors.preset import Preset
 from monitoring.health.base import Check, Findings, Request
+from monitoring.service_status import Recent, Requests
 
 called: list[str] = []
 
@@ -33,8 +35,8 @@ def block(request: HttpRequest, figures: Figures) -> dict[str, Any] | None:
     return {"name": request.user.get_username()} if figures.credits is None else None
 
 
-def outcomes_by_minute(since: datetime, outcomes: Iterable[str]) -> list[tuple[datetime, str, int]]:
-    return [(since + timedelta(minutes=59), "found_one", 430)]
+def recent_requests(now: datetime) -> Recent:
+    return Recent(now - timedelta(minutes=10), Requests(answered=430), "plain/chart.html", {"title": "Plain chart"})
 
 
 def attention(request: HttpRequest) -> Attention:
@@ -51,6 +53,10 @@ CHECK = Check("Plain check", _find, (), on_dashboard=True)
 def failing_since(now: datetime) -> dict[str, datetime]:
     called.append("failing_since")
     return {}
+
+
+def samples(preset: Preset) -> list[tuple[str, str]]:
+    return [(each.title, "") for each in preset.sample]
 
 
 def prune() -> int:

@@ -7,7 +7,7 @@ from tests.cases.kinds.files import address_book, contacts
 from tests.cases.kinds.numbers import callers, missing_country_codes, spellings, typed_amounts
 from tests.cases.kinds.requests import allowed_hosts, connection, forwarded_address, request_id
 from tests.cases.kinds.servers import read_only_database, redis_failover, redis_health
-from tests.cases.kinds.vendors import caller_names, compression, coverage, retry_after, vendor_reply
+from tests.cases.kinds.vendors import caller_names, compression, coverage, retry_after
 
 __all__ = [
     "address_book",
@@ -30,5 +30,4 @@ __all__ = [
     "spellings",
     "twilio_addresses",
     "typed_amounts",
-    "vendor_reply",
 ]

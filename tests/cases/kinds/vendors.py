@@ -5,39 +5,16 @@ import json
 import time
 from contextlib import suppress
 from functools import reduce
-from io import StringIO
-from typing import Any
-
-from django.core.management import CommandError, call_command
 
 from core import http, numbers
 from lookup.answers import Failed, Found
 from lookup.connectors import registry
-from lookup.vendors import preset, preset_samples
+from lookup.vendors import preset
 from lookup.vendors.transport import Reply
 from tests.cases.case import Case
 from tests.lookup.vendors.calls import close_clients, get
+from tests.lookup.vendors.searches import connector_of
 from tests.upstream import Upstream, raw
-
-
-def vendor_reply(case: Case) -> None:
-    """`[replies]`: a file as `curl -i` prints it = the outcome, with the fields where it is found, for each preset of
-    `presets`; `hint`: a part of what is said about each reply that is neither found nor not found."""
-    hint, expected, presets = case.data.pop("hint", ""), case.data.pop("replies"), case.data.pop("presets")
-    assert presets, "or nothing is compared"
-    got, texts = dict[str, Any](), list[str]()
-    for name in presets:
-        for file in expected:
-            output = StringIO()
-            with suppress(CommandError):  # of a bad response
-                reply = str(case.folder / file)
-                call_command("check_preset", name, "--reply", reply, "--json", stdout=output, stderr=StringIO())
-            (row,) = map(json.loads, output.getvalue().splitlines())
-            got[f"{name} {file}"] = {"outcome": row["outcome"], **row["fields"]}
-            texts += [row["text"]] if row["outcome"] not in ("found", "not_found") else []
-    assert got == {f"{name} {file}": wanted for name in presets for file, wanted in expected.items()}
-    assert [text for text in texts if hint not in text] == []
-    assert texts or not hint
 
 
 def caller_names(case: Case) -> None:
@@ -47,7 +24,7 @@ def caller_names(case: Case) -> None:
     of_cnam = {"opencnam", "telnyx", "trestle_smart_cnam", "twilio", "veriroute"}
     wrong, tried = [], 0
     for name, file in registry.presets().items():
-        vendor = preset_samples.connector(preset.load(file))
+        vendor = connector_of(preset.load(file))
         for sample in vendor.preset.sample:
             told = json.dumps(sample.expect.name)
             if sample.expect.name is None or sample.body.count(told) != 1:

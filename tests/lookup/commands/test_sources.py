@@ -1,9 +1,8 @@
-"""`check_sources`, `lookup`, `list_presets`, and the system checks of sources."""
+"""`check_sources`, `lookup`, and the system checks of sources."""
 
 import io
 import json
 import os
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -21,7 +20,6 @@ from tests import connectors, upstream
 from tests.api import NUMBER
 from tests.counted import counted_calls
 from tests.mock_vendors import KEYS, PRESETS, Vendors
-from tests.plugin import ROOT
 
 pytestmark = pytest.mark.django_db
 
@@ -170,33 +168,6 @@ def test_nothing_to_look_up_is_an_error(capsys: pytest.CaptureFixture[str], argu
         "Nothing to look up: give numbers, or --file FILE.",
         "/nowhere/numbers.txt: No such file or directory.",
     )
-
-
-# --- list_presets ---------------------------------------------------------------------------------------------------
-
-
-def test_presets_are_listed_with_missing_keys(
-    settings: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TWILIO_ACCOUNT_SID", "AC0")
-    out, _, failed = run(capsys, "list_presets")
-    line = next(line for line in out.splitlines() if line.startswith("twilio"))
-    assert line.split("  ")[0] == "twilio"
-    assert "missing: TWILIO_AUTH_TOKEN" in line
-    assert "optional: FCC_APP_TOKEN" in out
-    assert failed == ""
-    rows = {row["preset"]: row for row in map(json.loads, run(capsys, "list_presets", "--json")[0].splitlines())}
-    assert rows["twilio"]["keys"] == {"TWILIO_ACCOUNT_SID": True, "TWILIO_AUTH_TOKEN": False}
-    assert "Billed per request" in " ".join(rows["twilio"]["caveats"])
-
-
-def test_vendors_page_is_current(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    settings.PRESET_DIR = str(PRESETS)  # docs/vendors.md has only the shipped ones
-    out, _, _ = run(capsys, "list_presets", "--markdown")
-    assert (ROOT / "docs" / "vendors.md").read_text(encoding="utf-8") == out
-    assert "mock_a" not in out
-    _, named = out.split("\n## Without a preset\n")
-    assert re.findall(r"^- \*\*(\w+)", named, re.MULTILINE) == ["Bandwidth", "Vonage", "seven", "Telesign", "Data24"]
 
 
 # --- System checks --------------------------------------------------------------------------------------------------

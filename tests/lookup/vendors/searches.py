@@ -14,6 +14,7 @@ from lookup.connectors import registry
 from lookup.connectors.base import Connector, call_connector
 from lookup.vendors import preset
 from lookup.vendors.guard import Guard
+from lookup.vendors.json_api import JsonApi
 from tests.api import NUMBER
 from tests.awaited import search
 
@@ -22,6 +23,11 @@ from tests.awaited import search
 def shipped_preset(name: str) -> preset.Preset:
     """Loaded once: proving that its rules recognize no proxy takes 50 ms."""
     return preset.load(preset.SHIPPED / f"{name}.toml")
+
+
+def connector_of(loaded: preset.Preset) -> JsonApi:
+    """With a made-up value for each secret, in base64 as keys of signatures are."""
+    return JsonApi(loaded, dict.fromkeys(loaded.auth.names, "c2VjcmV0"))
 
 
 def words(number: str = NUMBER) -> tuple[str, str]:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from lookup.answers import Answer, Failed, Found, NotFound
-from lookup.vendors import preset, preset_samples, proxy_bodies
+from lookup.vendors import preset, proxy_bodies
 from lookup.vendors.transport import Reply
 from tests.lookup.vendors.definitions import FAILURE, INVALID, NUMBER, Reading
 from tests.lookup.vendors.documents import DEFINITIONS, Definition
-from tests.lookup.vendors.searches import shipped_preset
+from tests.lookup.vendors.searches import connector_of, shipped_preset
 
 ANSWERS = 500
 
@@ -39,7 +39,7 @@ def test_each_preset_has_a_definition() -> None:
 
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_random_answers_mean_what_their_vendor_says(name: str) -> None:
-    rng, definition, vendor = random.Random(name), DEFINITIONS[name], preset_samples.connector(shipped_preset(name))
+    rng, definition, vendor = random.Random(name), DEFINITIONS[name], connector_of(shipped_preset(name))
     mistakes, seen = [], set()
     for _ in range(ANSWERS):
         source = definition if rng.random() < 0.8 else rng.choice([*DEFINITIONS.values()])  # or another vendor's
@@ -55,7 +55,7 @@ def test_random_answers_mean_what_their_vendor_says(name: str) -> None:
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_gateways_and_damaged_bodies_are_failures_of_all(name: str) -> None:
     """Whatever a gateway sends with status 200, and each documented answer cut short, counts for the breaker."""
-    rng, vendor = random.Random(name), preset_samples.connector(shipped_preset(name))
+    rng, vendor = random.Random(name), connector_of(shipped_preset(name))
     gateways = [json.dumps(body).encode() for body in proxy_bodies.of([200])]
     samples = [sample.body.encode() for sample in vendor.preset.sample if sample.body.strip().startswith(("{", "["))]
     bodies = rng.sample(gateways, ANSWERS // 2)

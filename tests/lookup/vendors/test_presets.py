@@ -1,20 +1,16 @@
 """Every shipped preset reads its vendor's documented answers as documented, and never mistakes junk for an answer."""
 
 import json
-import re
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from lookup.answers import Answer, Failed, Found, NotFound
-from lookup.vendors import bodies, preset, preset_samples
+from lookup.vendors import bodies, preset
 from lookup.vendors.json_api import JsonApi
 from lookup.vendors.preset import MissingEnvironment
 from lookup.vendors.transport import Reply
-from tests.lookup.vendors.conftest import Make
-from tests.lookup.vendors.searches import shipped_preset
-from tests.plugin import ROOT
+from tests.lookup.vendors.searches import connector_of, shipped_preset
 
 NAMES = sorted(file.stem for file in preset.SHIPPED.glob("*.toml"))
 JUNK = [
@@ -41,15 +37,6 @@ def shipped(request: pytest.FixtureRequest) -> preset.Preset:
     return shipped_preset(request.param)
 
 
-def test_samples_are_read_as_documented(shipped: preset.Preset) -> None:
-    problems = {result.sample.title: result.problems for result in preset_samples.run(shipped) if result.problems}
-    assert problems == {}
-
-
-def test_each_rule_is_reached_by_a_sample(shipped: preset.Preset) -> None:
-    assert preset_samples.missing_samples(shipped, preset_samples.run(shipped)) == []
-
-
 #: What a reply is to which no rule applies (RFC 9110, RFC 6585).
 BY_STATUS = {400: "bad_response", 401: "auth", 402: "quota", 403: "auth", 404: "bad_response", 408: "unavailable"}
 BY_STATUS |= {429: "rate_limited", 500: "unavailable", 503: "unavailable"}
@@ -57,7 +44,7 @@ BY_STATUS |= {429: "rate_limited", 500: "unavailable", 503: "unavailable"}
 
 @pytest.mark.parametrize("status", BY_STATUS)
 def test_a_status_alone_means_what_http_says(shipped: preset.Preset, status: int) -> None:
-    classified = preset_samples.connector(shipped).classify(Reply(status, {}, b""))
+    classified = connector_of(shipped).classify(Reply(status, {}, b""))
     if classified.rule is None:
         assert classified.outcome == BY_STATUS[status]
     else:  # the vendor documents another meaning
@@ -140,16 +127,7 @@ def answer_to_sample(name: str, title: str) -> Answer:
     shipped = shipped_preset(name)
     sample = next(sample for sample in shipped.sample if sample.title == title)
     reply = Reply(sample.status, sample.headers, sample.body.encode())
-    return preset_samples.connector(shipped).classify(reply).answer
-
-
-def test_worked_example_of_the_docs_reads_its_samples(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "presets.md").read_text(encoding="utf-8"), re.DOTALL)
-    (tmp_path / "acme.toml").write_text(example, encoding="utf-8")
-    acme = preset.load(tmp_path / "acme.toml")
-    results = preset_samples.run(acme)
-    assert [result.problems for result in results] == [()] * 4
-    assert preset_samples.missing_samples(acme, results) == []
+    return connector_of(shipped).classify(reply).answer
 
 
 #: What proxies, gateways and web frameworks send for what they do not find or allow.
@@ -170,7 +148,7 @@ PROXY = [
 
 @pytest.mark.parametrize("body", JUNK + PROXY, ids=[repr(body[:40]) for body in JUNK + PROXY])
 def test_page_of_a_proxy_is_a_failure(shipped: preset.Preset, body: bytes) -> None:
-    vendor = preset_samples.connector(shipped)
+    vendor = connector_of(shipped)
     for status in (200, 204, 301, *range(400, 600)):
         assert isinstance(vendor.classify(Reply(status, {}, body)).answer, Failed), status
 
@@ -208,7 +186,7 @@ FEW_REPORTS: list[tuple[str, object, Answer]] = [
 
 @pytest.mark.parametrize(("name", "document", "answer"), FEW_REPORTS)
 def test_few_reports_never_mean_not_spam(name: str, document: object, answer: Answer) -> None:
-    vendor = preset_samples.connector(shipped_preset(name))
+    vendor = connector_of(shipped_preset(name))
     assert vendor.classify(Reply(200, {}, json.dumps(document).encode())).answer == answer
 
 
@@ -231,27 +209,18 @@ def test_few_reports_never_mean_not_spam(name: str, document: object, answer: An
     ],
 )
 def test_number_cleared_by_the_vendor_is_not_spam(name: str, document: object) -> None:
-    vendor = preset_samples.connector(shipped_preset(name))
+    vendor = connector_of(shipped_preset(name))
     assert vendor.classify(Reply(200, {}, json.dumps(document).encode())).answer == Found(spam=False)
 
 
 def test_undocumented_types_never_raise(shipped: preset.Preset) -> None:
     """Every leaf of every sample replaced by every other kind of value: an answer or a failure, never an exception, and
     a rule is true, false or null."""
-    vendor = preset_samples.connector(shipped)
+    vendor = connector_of(shipped)
     for status, document in _documents(shipped):
         for changed in _mutations(document):
             body = json.dumps(changed).encode()
             assert not vendor.classify(Reply(status, {}, body)).not_boolean, body
-
-
-def test_sample_fails_whose_rule_is_not_boolean(make: Make) -> None:
-    """Also if its status alone gives the outcome that the sample expects."""
-    rule = '[[outcome]]\nstatus = [503]\nwhen = "name"\nis = "unavailable"\n\n[fields]'
-    broken = make(("[fields]", rule), ("status = 503\n", 'status = 503\nbody = \'{"name":"x"}\'\n')).preset
-    problems = {result.sample.title: result.problems for result in preset_samples.run(broken) if result.problems}
-    assert list(problems) == ["down"]
-    assert "`name` is neither true, false nor null" in problems["down"][0]
 
 
 def _documents(shipped: preset.Preset) -> list[tuple[int, object]]:
@@ -280,7 +249,7 @@ SILENT = ["callcontrol", "google_find_place", "trestle_smart_cnam", "yelp"]
 
 
 def test_answer_about_another_number_is_a_failure(shipped: preset.Preset) -> None:
-    vendor, tried = preset_samples.connector(shipped), 0
+    vendor, tried = connector_of(shipped), 0
     for sample in shipped.sample:
         reply = Reply(sample.status, sample.headers, sample.body.encode())
         if sample.expect.outcome not in ("found", "not_found") or shipped.fields.number is None:
@@ -302,5 +271,5 @@ def test_answer_about_another_number_is_a_failure(shipped: preset.Preset) -> Non
 )
 def test_number_may_be_repeated_in_any_spelling(repeated: object, accepted: bool) -> None:
     body = json.dumps({"votes": 9, "votesWildcard": 0, "phone": repeated}).encode()
-    vendor = preset_samples.connector(shipped_preset("phoneblock"))
+    vendor = connector_of(shipped_preset("phoneblock"))
     assert (vendor.classify(Reply(200, {}, body), "493023125042").outcome == "found") is accepted

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lookup.answers import Found
-from lookup.vendors import preset, preset_samples
+from lookup.vendors import preset
 from lookup.vendors.json_api import JsonApi
 from lookup.vendors.preset import Sample
 from tests import upstream
@@ -94,7 +94,7 @@ def test_the_vendors_own_client_reads_the_same(name: str, sample: Sample, vendor
     module, reads = client_of(name), CLIENTS[name][1]
     vendor.behave_as(upstream.raw(sample.body.encode(), headers="Content-Type: application/json\r\n"))
     loaded = preset.load(preset.SHIPPED / f"{name}.toml")
-    environment = {**dict.fromkeys(loaded.auth.names, preset_samples.SECRET), loaded.base_url_name: vendor.url}
+    environment = {**dict.fromkeys(loaded.auth.names, "a-secret"), loaded.base_url_name: vendor.url}
     number = sample.number or repeated(sample.body) or next(each.number for each in loaded.sample if each.number)
     answer = answer_of(JsonApi(loaded, environment), number)
     ours = answer.known() if isinstance(answer, Found) else {}

@@ -14,18 +14,19 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 
 from accounts.models import SearchHour
+from contrib.lookup_tester import admin
 from core import loop, write_buffer
 from lookup.models import SourcePause
 from lookup.search import bound_sources
 from lookup.serializers import SearchData
 from lookup.vendors import cache
-from monitoring.admin import tester
 from monitoring.models import SourceHour
 from monitoring.source_statistics import advice
 from phonebook.models import Contact, NumberRule
 from tests import connectors
 from tests.api import Integrator
 from tests.awaited import search
+from tests.console.role_table import logged_in
 from tests.console_pages import table, words
 
 pytestmark = pytest.mark.django_db
@@ -156,7 +157,7 @@ def test_sidebar_marks_only_this_page(admin_client: Client) -> None:
 def test_user_may_test_30_numbers_a_minute(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()  # 31 pages may take longer than what is left of a window
     monkeypatch.setattr(django_ratelimit.core, "time", SimpleNamespace(time=lambda: now))
-    for _ in range(tester.RATE[0]):
+    for _ in range(admin.RATE[0]):
         assert submit(admin_client).status_code == 200
     called = len(connectors.KnowsName.calls)
     refused = submit(admin_client)
@@ -184,15 +185,6 @@ def test_buttons_add_or_open_rule_and_contact(admin_client: Client) -> None:
     }
 
 
-@pytest.mark.parametrize("given", [DIGITS, "x", "é", "a" * 3000])
-def test_add_page_takes_no_number_from_the_url(admin_client: Client, given: str) -> None:
-    page = admin_client.get("/admin/phonebook/numberrule/add/", {"number": given, "name": "Example"}).text
-    field = re.search(r'<input[^>]*name="number"[^>]*>', page)
-    assert field is not None
-    assert "value=" not in field[0]
-    assert 'value="Example"' in page
-
-
 def test_support_sees_only_links_that_it_may_use() -> None:
     user = User.objects.create_user("sam", is_staff=True)
     user.groups.add(Group.objects.get(name="support"))
@@ -201,3 +193,15 @@ def test_support_sees_only_links_that_it_may_use() -> None:
     assert [submit(client).context[name] for name in ("links", "additions")] == [[], []]
     NumberRule.objects.create(number=int(DIGITS), spam=False)
     assert [title for title, _ in submit(client).context["links"]] == ["Open the rule"]
+
+
+def test_page_of_a_rule_has_the_button_for_those_who_may(admin_client: Client) -> None:
+    rule = NumberRule.objects.create(number=int(DIGITS), spam=False)
+    page = f"/admin/phonebook/numberrule/{rule.pk}/change/"
+    assert admin_client.get(page).text.count("Test this number") == 1
+    assert "Test this number" not in logged_in("auditor").get(page).text
+
+
+def test_title_of_test_a_number_is_its_own(admin_client: Client) -> None:
+    title = admin_client.get("/admin/test-a-number/").text.partition("<title>")[2].partition("</title>")[0]
+    assert title.strip() == "Test a number | Caller ID"

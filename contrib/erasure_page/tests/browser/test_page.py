@@ -55,13 +55,3 @@ def test_ended_session_keeps_no_number_to_be_erased(admin_page: Page, service: S
     assert page.evaluate("sessionStorage.length") == 0
     log_in_again(page)
     expect(page.get_by_label("Number", exact=True)).to_have_value("")
-
-
-def test_form_without_a_kept_field_is_not_said_to_be_filled(admin_page: Page) -> None:
-    page = admin_page
-    page.goto("/admin/phonebook/contact/add/")
-    kept = "{user: document.getElementById('console-user').dataset.user, path: location.pathname, loggedIn: true"
-    page.evaluate(f"sessionStorage.setItem('console-form', JSON.stringify({kept}, values: [['gone', ['x']]]}}))")
-    page.reload()
-    page.wait_for_function("sessionStorage.length === 0")
-    expect(page.locator(".console-kept")).to_have_count(0)

@@ -1,6 +1,5 @@
-"""Checks a preset against its own samples, offline: for `check_preset`, the console and the tests."""
+"""Checks a preset against its own samples, offline: for `check_preset`, and the console's check of a source."""
 
-import base64
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,8 +12,8 @@ from lookup.vendors.json_api import HEADERS, Classification, JsonApi
 from lookup.vendors.preset import ANSWERS, ExpectedAnswer, Fields, Outcome, Preset, Sample
 
 FAILURES = {*get_args(Outcome)} - {*ANSWERS}
-#: The value of every secret; a sample's `request` leaves it out.
-SECRET = "SECRET-OF-A-SAMPLE"  # noqa: S105
+#: The value of every secret, in base64 as keys of signatures are; a sample's `request` leaves it out.
+SECRET = "U0VDUkVULU9GLUEtU0FNUExF"  # noqa: S105
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +25,7 @@ class SampleResult:
 
 def connector(preset: Preset) -> JsonApi:
     """The connector of a preset, with a made-up value for each secret."""
-    return _connector(preset, dict.fromkeys(preset.auth.names, SECRET))
-
-
-def _connector(preset: Preset, secrets: dict[str, str]) -> JsonApi:
-    if signature := preset.auth.signature:
-        secrets[signature.key] = base64.b64encode(secrets[signature.key].encode()).decode()
-    return JsonApi(preset, secrets)
+    return JsonApi(preset, dict.fromkeys(preset.auth.names, SECRET))
 
 
 def run(preset: Preset) -> list[SampleResult]:
@@ -43,6 +36,10 @@ def run(preset: Preset) -> list[SampleResult]:
         classified = vendor.classify(reply, sample.number)
         results.append(SampleResult(sample, tuple(_problems(vendor, sample, reply, classified)), classified))
     return results
+
+
+def problems(preset: Preset) -> list[tuple[str, str]]:
+    return [(each.sample.title, "; ".join(each.problems)) for each in run(preset)]
 
 
 def missing_samples(preset: Preset, results: list[SampleResult]) -> list[str]:
@@ -60,7 +57,10 @@ def shown_request(preset: Preset, number: str, environment: Mapping[str, str]) -
     """The request about `number` in this environment, with the names of its variables in place of the secrets."""
     auth = preset.auth
     urls = {name: environment.get(name, "") for name in (preset.base_url_name, preset.token_url_name)}
-    vendor = _connector(preset, {**urls, **{name: name for name in auth.names}})
+    secrets = {name: name for name in auth.names}
+    if auth.signature:
+        secrets[auth.signature.key] = SECRET
+    vendor = JsonApi(preset, urls | secrets)
     sent = vendor.request(number, "TOKEN" if auth.oauth2 else "")
     headers = {name: value for name, value in sent.headers.items() if name not in HEADERS}
     if auth.basic:

@@ -143,7 +143,7 @@ def view(request: HttpRequest) -> HttpResponse:
         if found and "report" not in outcome:
             context |= _preview(found)
     context |= outcome | {"stays": STAYS, "cancel_url": reverse("admin:phonebook_contact_erase")}
-    return TemplateResponse(request, "admin/erasure.html", {**admin.site.each_context(request), **context})
+    return TemplateResponse(request, "erasure_page/page.html", {**admin.site.each_context(request), **context})
 
 
 def _preview(found: list[str]) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from django.db import OperationalError
 from django.test import Client
 
 from console import erasure
-from console.admin import erasure as erasure_page
+from contrib.erasure_page import views
 from core import db, write_buffer
-from core.retention import NUMBERED
+from core.retention import NUMBERED, Numbered
 from phonebook.imports import staging
 from phonebook.imports.contacts import CONTACTS
 from phonebook.models import ComplaintDay, Contact, NumberRule
@@ -139,6 +139,16 @@ def test_unknown_number_asks_whether_the_country_is_right(admin_client: Client) 
     assert "Nothing was stored about the number." in admin_client.post(URL, confirmed()).context["report"]
 
 
+def test_files_of_any_number_do_not_tell_that_it_is_known(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = "tests.addons.plain.services.count"
+    for module in (views, erasure):
+        monkeypatch.setattr(module, "NUMBERED", [Numbered("files", "Files", "deleted", one, one, is_of_any=True)])
+    context = admin_client.post(URL, {"number": SHOWN}).context
+    assert (("Files", "deleted", 1) in context["rows"], context["is_unknown"]) == (True, True)
+
+
 @pytest.mark.usefixtures("_known")
 def test_timeout_is_no_success_and_can_be_repeated(
     admin_client: Client, integrator: Integrator, monkeypatch: pytest.MonkeyPatch
@@ -204,7 +214,7 @@ def test_killed_erasure_leaves_its_history_entry(admin_client: Client, monkeypat
 
 @pytest.mark.usefixtures("_known")
 def test_all_scans_of_the_page_share_one_deadline(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(erasure_page, "PAGE_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(views, "PAGE_TIMEOUT_S", 0.0)
     assert "could not count in time" in admin_client.post(URL, {"number": SHOWN}).text
     assert "Not everything was erased" in admin_client.post(URL, confirmed()).text
     assert db.deadline.get() is None
@@ -217,42 +227,3 @@ def test_page_does_not_wait_for_an_import(admin_client: Client) -> None:
         page = admin_client.post(URL, confirmed())
     assert "An import is running." in page.text
     assert Contact.objects.count() == 1
-
-
-@pytest.mark.skipif(not plugin.production(), reason="SQLite has no limit of statements")
-@pytest.mark.usefixtures("_known")
-def test_scans_of_a_page_may_take_longer_than_others(admin_client: Client, settings: Any) -> None:
-    settings.DB_STATEMENT_TIMEOUT_MS = 500
-    with db.scan():
-        assert db.fetch_one("SHOW statement_timeout") == ("20s",)
-
-
-def test_history_of_numbers_has_them_masked(admin_client: Client) -> None:
-    forms: dict[str, dict[str, Any]] = {
-        "contact": {"name": "x", "location": ""},
-        "numberrule": {"spam": "true", "name": "", "note": ""},
-        "complaintday": {"source": "desk", "day": "2026-01-02", "total": 1, "robocalls": 0},
-    }
-    models = {"contact": Contact, "numberrule": NumberRule, "complaintday": ComplaintDay}
-    for model, fields in forms.items():
-        admin_client.post(f"/admin/phonebook/{model}/add/", {"number": SHOWN, **fields})
-        pk = models[model]._default_manager.get().pk
-        changed = {**fields, **({"total": 2} if model == "complaintday" else {"name": "y"})}
-        admin_client.post(f"/admin/phonebook/{model}/{pk}/change/", changed)
-        if model == "contact":
-            admin_client.post(f"/admin/phonebook/{model}/{pk}/delete/", {"post": "yes"})
-        else:
-            chosen = {"action": "delete_selected", "_selected_action": pk, "post": "yes"}
-            admin_client.post(f"/admin/phonebook/{model}/", chosen)
-        assert not models[model]._default_manager.exists()
-    masked = "49********42"
-    names = list(LogEntry.objects.order_by("pk").values_list("object_repr", flat=True))
-    assert names == [*[masked] * 6, *[f"{masked} 2026-01-02"] * 3]
-    assert NUMBER not in str(list(LogEntry.objects.values()))
-
-
-def test_history_masks_a_long_prefix_and_keeps_a_short_one(admin_client: Client) -> None:
-    for number in ("4930231250", "4930"):
-        fields = {"number": number, "is_prefix": "on", "spam": "true", "name": "", "note": ""}
-        admin_client.post("/admin/phonebook/numberrule/add/", fields)
-    assert list(LogEntry.objects.order_by("pk").values_list("object_repr", flat=True)) == ["49******50…", "4930…"]

@@ -45,7 +45,7 @@ def view(request: HttpRequest) -> HttpResponse:
         context["form"] = form = TestForm(request.POST)
         if form.is_valid():
             context |= _result(request, form.cleaned_data["number"])
-    return TemplateResponse(request, "admin/monitoring/tester.html", {**admin.site.each_context(request), **context})
+    return TemplateResponse(request, "lookup_tester/page.html", {**admin.site.each_context(request), **context})
 
 
 def _result(request: HttpRequest, number: str) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError, CommandParser
 
+from contrib.preset_tools import samples
 from core import http, loop, numbers
 from core.commands import JSONCommand
 from lookup.answers import Failed, Found
 from lookup.connectors import registry
 from lookup.management.commands.check_sources import shown
 from lookup.source_actions import NUMBER
-from lookup.vendors import preset, preset_samples
+from lookup.vendors import preset
 from lookup.vendors.json_api import Classification, JsonApi
 from lookup.vendors.oauth2 import Refused
 from lookup.vendors.preset import Preset
@@ -68,16 +69,16 @@ class Command(JSONCommand):
             loaded = preset.load(file)
             number = numbers.parse_typed(options["number"] or NUMBER)
             if not options["json"]:
-                self.stdout.write(f"{preset_samples.shown_request(loaded, number, os.environ)}\n\n")
+                self.stdout.write(f"{samples.shown_request(loaded, number, os.environ)}\n\n")
             if options["reply"]:
                 reply = _recorded(Path(options["reply"]), self.stderr.write)
                 about = number if options["number"] else None
-                row = _read(options["reply"], preset_samples.connector(loaded), reply, about)
+                row = _read(options["reply"], samples.connector(loaded), reply, about)
                 rows = [row | {"ok": row["outcome"] != "bad_response"}]
             elif options["number"]:
                 rows = [_called(loaded, number)]
             else:
-                results = preset_samples.run(loaded)
+                results = samples.run(loaded)
                 rows = [_row(r.sample.title, r.sample.status, r.classified, "; ".join(r.problems)) for r in results]
                 faults = _faults(loaded, results)
         except numbers.InvalidNumber as error:
@@ -106,7 +107,7 @@ def _checked(name: str, file: Path) -> dict[str, Any]:
     results, wrong, note = [], [], ""
     try:
         loaded = preset.load(file)
-        results = preset_samples.run(loaded)
+        results = samples.run(loaded)
         wrong += [f"'{r.sample.title}' {'; '.join(r.problems)}" for r in results if r.problems]
         wrong += _faults(loaded, results)
         alone = [str(number) for number, rule in enumerate(loaded.rules, start=1) if rule.status_alone]
@@ -116,10 +117,10 @@ def _checked(name: str, file: Path) -> dict[str, Any]:
     return {"preset": name, "samples": len(results), "ok": not wrong, "problem": "; ".join(wrong), "note": note}
 
 
-def _faults(loaded: Preset, results: list[preset_samples.SampleResult]) -> list[str]:
+def _faults(loaded: Preset, results: list[samples.SampleResult]) -> list[str]:
     """What is wrong with a preset beside what its samples show."""
     built_in = [f"{loaded.name} is a built-in source: give the file another name"]
-    return built_in * (loaded.name in registry.BUILT_IN) + preset_samples.missing_samples(loaded, results)
+    return built_in * (loaded.name in registry.BUILT_IN) + samples.missing_samples(loaded, results)
 
 
 def _called(loaded: Preset, number: str) -> dict[str, Any]:
@@ -167,7 +168,7 @@ def _read(title: str, connector: JsonApi, reply: Reply, number: str | None) -> d
     classified = connector.classify(reply, number)
     row = _row(title, reply.status, classified)
     if classified.outcome == "bad_response" or (isinstance(classified.answer, Found) and classified.answer.unreadable):
-        row["text"] = "; ".join([row["text"], *preset_samples.explained(connector, reply, classified)])
+        row["text"] = "; ".join([row["text"], *samples.explained(connector, reply, classified)])
     return row
 
 

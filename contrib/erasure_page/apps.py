@@ -1,0 +1,5 @@
+from core.addons import Addon
+
+
+class ErasurePageAddon(Addon):
+    name = "contrib.erasure_page"

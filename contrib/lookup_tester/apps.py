@@ -1,0 +1,5 @@
+from core.addons import Addon
+
+
+class LookupTesterAddon(Addon):
+    name = "contrib.lookup_tester"

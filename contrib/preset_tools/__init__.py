@@ -1,0 +1,1 @@
+"""Commands that list and check presets: docs/presets.md."""

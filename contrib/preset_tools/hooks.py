@@ -1,0 +1,3 @@
+from lookup.vendors import SAMPLES
+
+SAMPLES.add("contrib.preset_tools.samples.problems")
