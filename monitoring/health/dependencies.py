@@ -17,7 +17,7 @@ from lookup.models import SourcePause
 from lookup.source_actions import configured, described
 from monitoring import clocks, source_report, task_runs
 from monitoring.health import forwarding, redis_check
-from monitoring.health.base import CHECKS, STAYS_OPEN, Condition, Effect, Findings, NotUsed, Request, check, problem
+from monitoring.health.registry import CHECKS, STAYS_OPEN, Condition, Effect, Findings, NotUsed, Request, check, problem
 from monitoring.source_report import FAILING_PERCENT, State
 from monitoring.source_statistics import BOUNDS_MS, advice
 from phonebook.address_books import books as address_books

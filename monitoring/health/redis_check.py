@@ -9,7 +9,7 @@ from django.conf import settings
 from core import redis
 from core.text import sentence
 from lookup.rate_limit import count_on_redis
-from monitoring.health.base import Check, Condition, Findings, NotUsed, Request, problem
+from monitoring.health.registry import Check, Condition, Findings, NotUsed, Request, problem
 
 _NAME = "health-check"
 _KEY = f"callerid:{_NAME}"

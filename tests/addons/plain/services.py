@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from console.blocks import Attention, Figures
 from core.console_search import Result, Search
 from core.db import fetch
-from monitoring.health.base import Check, Findings, Request
+from monitoring.health.registry import Check, Findings, Request
 
 called: list[str] = []
 
