@@ -77,7 +77,7 @@ WORST = {
     "core.addresses: \\s": "a",
     "phonebook.address_books.carddav._STATUS": "HTTP/",
     "phonebook.address_books.books._ATTRIBUTE": "a-",
-    "phonebook.admin.base._NAMED": ">1",
+    "phonebook.admin.number_admin._NAMED": ">1",
     "console.erasure._NUMBER": "1",
     "phonebook.imports.readers.base.UNDECODED": "\udc80a",
     "phonebook.imports.readers.fritzbox._CONTROL": "&#x1",
