@@ -31,8 +31,7 @@ from callerid_project.page_handler import PageHandler
 from core import admission, background, db, loop, metrics
 from core.request_body import BodyTooLarge, IncompleteBody, read_body
 from lookup.search import SLOTS, bound_sources
-from monitoring.health import probes
-from monitoring.health.dependencies import redis_server
+from monitoring.health import probes, redis_check
 from monitoring.http_metrics import observe_request
 
 log = logging.getLogger(__name__)
@@ -267,7 +266,7 @@ async def _lifespan(state: dict[str, Any], receive: Any, send: Any) -> None:
         settings.SOURCE_A,
         settings.SOURCE_B,
     )
-    checked = await loop.run_in_thread(redis_server.result)
+    checked = await loop.run_in_thread(redis_check.CHECK.result)
     if checked and not checked.healthy:
         log.warning("Redis: %s", checked.detail)
     gc.collect()

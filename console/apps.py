@@ -13,7 +13,7 @@ class ConsoleConfig(AppConfig):
     name = "console"
 
     def ready(self) -> None:
-        from console import login_log, roles  # noqa: F401  (login_log connects itself to Django's signals)
+        from console import roles
 
         post_migrate.connect(roles.write_roles, sender=self)
 

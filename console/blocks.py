@@ -36,7 +36,7 @@ class Block(NamedTuple):
 class Attention:
     """What stands under "Needs attention", after the unhealthy checks. `template`: included in the page, whose context
     it has; `values` in it is `values`. `is_quiet`: nothing of it needs attention. `reported`: kinds and subjects of the
-    conditions (monitoring.health.base) that it shows, and that the health checks then leave out."""
+    conditions (monitoring.health.registry) that it shows, and that the health checks then leave out."""
 
     template: str
     values: Mapping[str, Any]

@@ -30,7 +30,7 @@ from lookup.models import SourcePause
 from lookup.source_actions import configured
 from monitoring import service_status, source_report
 from monitoring.health import checks
-from monitoring.health.base import Result
+from monitoring.health.registry import Result
 
 VIEW_TOKENS = "accounts.view_apitoken"
 RUNNING_OUT_TIMEOUT_S = 10

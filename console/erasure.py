@@ -143,7 +143,7 @@ def _erase_from_history(numbers: frozenset[str]) -> int:
 
 def _history_with(numbers: frozenset[str]) -> dict[int, dict[str, str | None]]:
     """Of the entries that contain one of `numbers`, what to write instead. Those of this version have masked numbers
-    (phonebook.admin.base)."""
+    (phonebook.admin.number_admin)."""
 
     def without(text: str) -> str:
         return _NUMBER.sub(lambda found: ERASED if found[0] in numbers else found[0], text)

@@ -2,6 +2,8 @@
 
 A login is complete after the authentication code where one is needed, else after the password.
 
+console.site imports this module, which connects it to Django's signals.
+
 A user name is logged only if such a user exists: an unknown one may be a password typed into the wrong field.
 """
 

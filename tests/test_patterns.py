@@ -18,7 +18,7 @@ LENGTH = 200_000
 #: What the worst text of each pattern repeats. Add the one of a new pattern: what it matches most of, over and over,
 #: without the part that it needs at its end. Those of add-ons are in WORST of their `tests` packages.
 WORST = {
-    "accounts.admin.base: #?([0-9]{1,18})": "0",
+    "accounts.admin.search_text: #?([0-9]{1,18})": "0",
     "core.amounts._AMBIGUOUS": "0",
     "core.amounts._DECIMAL": "0",
     "core.amounts._GROUPED": "1,000",
@@ -77,7 +77,7 @@ WORST = {
     "core.addresses: \\s": "a",
     "phonebook.address_books.carddav._STATUS": "HTTP/",
     "phonebook.address_books.books._ATTRIBUTE": "a-",
-    "phonebook.admin.base._NAMED": ">1",
+    "phonebook.admin.number_admin._NAMED": ">1",
     "console.erasure._NUMBER": "1",
     "phonebook.imports.readers.base.UNDECODED": "\udc80a",
     "phonebook.imports.readers.fritzbox._CONTROL": "&#x1",

@@ -7,7 +7,8 @@ from unfold.enums import ActionVariant
 
 from accounts import credits
 from accounts.admin import token_list
-from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance, limited_user
+from accounts.admin.allowance import allowance, limited_user
+from accounts.admin.base_classes import ShownAdmin, TokenRefusingAdmin
 from accounts.admin.credit_forms import CustomerTopUpForm
 from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, record
 from accounts.models import CreditEntry, Customer

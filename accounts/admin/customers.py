@@ -23,7 +23,8 @@ from accounts import (
     tokens,
     unknown_charges,
 )
-from accounts.admin import base, token_list
+from accounts.admin import search_text, token_list
+from accounts.admin.base_classes import NewestRowsList
 from accounts.admin.charts import requests_chart
 from accounts.admin.customer_actions import CustomerActionsAdmin
 from accounts.admin.ledger import described
@@ -124,7 +125,7 @@ class UseFilter(ConditionFilter):
         return found
 
 
-class CustomerList(base.NewestRowsList):
+class CustomerList(NewestRowsList):
     """In the order of the columns, a figure has its name in customer_figures.FIGURES."""
 
     limit = "customers; #id finds any customer"
@@ -188,10 +189,10 @@ class CustomerAdmin(CustomerActionsAdmin):
         text = search_term.strip()
         if not text:
             return queryset, False
-        condition = base.matching_customers(text)
-        if not base.is_only_id(text):
+        condition = search_text.matching_customers(text)
+        if not search_text.is_only_id(text):
             try:
-                owners = base.matching_tokens(text)[0].exclude(customer=None)
+                owners = search_text.matching_tokens(text)[0].exclude(customer=None)
             except tokens.WholeToken:  # the list says so; the field for a customer finds none
                 return queryset.none(), False
             condition |= Q(pk__in=owners.values("customer"))

@@ -17,7 +17,7 @@ from django.utils.html import format_html
 
 from accounts import credits
 from accounts.admin import ledger_export
-from accounts.admin.base import limited_user, require_allowance
+from accounts.admin.allowance import limited_user, require_allowance
 from accounts.admin.ledger_queries import CompareNumberForm, LedgerForm, RefundForm
 from accounts.admin.token_rows import TokenListAdmin
 from accounts.models import CreditEntry

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from unfold import widgets
 
 from accounts import customers
-from accounts.admin.base import id_in
+from accounts.admin.search_text import id_in
 from accounts.models import Customer
 
 #: With the name and a quotation mark after it, what suggest.js offers for a name that no customer has.

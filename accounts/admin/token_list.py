@@ -10,7 +10,8 @@ from django.utils import timezone
 from django.utils.functional import cached_property
 
 from accounts import request_statistics
-from accounts.admin import base
+from accounts.admin import search_text
+from accounts.admin.base_classes import NewestRowsList
 from accounts.credits import credits_text
 from accounts.customer_figures import TIMEOUT_S
 from accounts.models import ApiToken, Customer
@@ -136,7 +137,7 @@ class ModeFilter(ConditionFilter):
     conditions = {"live": ("live", Q(is_test=False)), TEST: (TEST, Q(is_test=True))}
 
 
-class TokenList(base.NewestRowsList):
+class TokenList(NewestRowsList):
     limit = "tokens; #id and the last 4 characters find any token"
     ascending_first = ("expires", "runs_out")
     computed = ("runs_out",)
@@ -155,7 +156,7 @@ class TokenList(base.NewestRowsList):
         return {"runs_out": ends}
 
     def identified(self) -> Q:
-        return base.identified_tokens(self.query)
+        return search_text.identified_tokens(self.query)
 
     def with_figures(self) -> QuerySet[ApiToken]:
         return request_statistics.with_activity(ApiToken.objects.select_related("customer"), timezone.now())

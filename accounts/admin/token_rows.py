@@ -6,14 +6,9 @@ from django import forms
 from django.db.models import Q
 from django.utils.html import format_html
 
-from accounts.admin import base
-from accounts.admin.base import (
-    TokenRefusingAdmin,
-    TokenRowsAdmin,
-    matching_customers,
-    matching_tokens,
-    token_text_problem,
-)
+from accounts.admin import search_text
+from accounts.admin.base_classes import TokenRefusingAdmin, TokenRowsAdmin
+from accounts.admin.search_text import matching_customers, matching_tokens, token_text_problem
 from accounts.admin.suggest_fields import UNKNOWN, CustomerField
 from accounts.models import Customer
 from accounts.newest import newest
@@ -72,9 +67,8 @@ def _choice(name: str, found: list[Any], matching: str, warning: str = "") -> Fi
 def token_filter(text: str, noun: str) -> Filter:
     """The rows of the token that `text` means, in a list of `noun`."""
     matching, is_limited = matching_tokens(text)
-    warning = (
-        f"Names are searched among the newest {base.MAX_SCANNED:,} tokens; #id finds any token." if is_limited else ""
-    )
+    limit = f"Names are searched among the newest {search_text.MAX_SCANNED:,} tokens; #id finds any token."
+    warning = limit if is_limited else ""
     found = list(matching.order_by("name", "pk")[:MAX_CANDIDATES])
     if len(found) != 1:
         return _choice("token", found, f'tokens match "{text}"', warning)

@@ -24,8 +24,8 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from accounts import credits, customers, request_statistics, tokens
-from accounts.admin import base, token_list
-from accounts.admin.base import allowance, limited_user, require_allowance
+from accounts.admin import search_text, token_list
+from accounts.admin.allowance import allowance, limited_user, require_allowance
 from accounts.admin.charts import requests_chart
 from accounts.admin.credit_forms import AdjustForm, MoveCreditsForm, TopUpForm
 from accounts.admin.ledger import described
@@ -144,8 +144,8 @@ class ApiTokenAdmin(TopUpAdmin):
             queryset = queryset.filter(revoked_at=None, expires_at__gt=timezone.now()).select_related("customer")
         if not text:
             return queryset, False
-        identified = queryset.filter(base.identified_tokens(text))
-        if base.is_only_id(text):
+        identified = queryset.filter(search_text.identified_tokens(text))
+        if search_text.is_only_id(text):
             return identified, False
         found, duplicates = super().get_search_results(request, queryset, without_joiners(text))
         return found | identified, duplicates
@@ -201,7 +201,7 @@ class ApiTokenAdmin(TopUpAdmin):
             return self._shown_once(request, self._issue(request, data), title="API token issued", **then)
 
         # From the customer's page, or from that of moving a token's credits, which follows then.
-        customer_id, source_id = (base.id_in(request.GET.get(name, "")) for name in ("customer", "move_from"))
+        customer_id, source_id = (search_text.id_in(request.GET.get(name, "")) for name in ("customer", "move_from"))
         then = {"back_url": page_url(ApiToken, "move_credits", source_id)} if source_id else {}
         initial, user = {"customer": customer_id}, limited_user(request)
         form = IssueForm(submitted(request), initial=initial, limited_user=user)

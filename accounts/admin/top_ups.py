@@ -16,7 +16,8 @@ from django.urls import URLPattern, path, reverse
 from django.utils.text import Truncator
 
 from accounts import credits
-from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance, limited_user, require_allowance
+from accounts.admin.allowance import allowance, limited_user, require_allowance
+from accounts.admin.base_classes import ShownAdmin, TokenRefusingAdmin
 from accounts.admin.credit_forms import MAX_AT_ONCE, BulkTopUpForm
 from accounts.models import ApiToken, CreditEntry
 from core.admin import ConsoleAdmin, Unchanged, require

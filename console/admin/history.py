@@ -14,8 +14,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import cached_property
 
-from accounts.admin import base
-from accounts.admin.base import NewestRowsList, TokenRefusingAdmin
+from accounts.admin import search_text
+from accounts.admin.base_classes import NewestRowsList, TokenRefusingAdmin
 from accounts.models import ApiToken, CreditEntry, Customer
 from core import numbers, periods
 from core.addons import Addon
@@ -150,7 +150,7 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
         if term := search_term.strip():
             # Django stores a change as JSON, and a reason as it is.
             change = Q(change_message__icontains=term) | Q(change_message__icontains=json.dumps(term)[1:-1])
-            newest = Q(pk__gt=base.scan_floor_id(LogEntry)) & ~Q(content_type__model__in=_NUMBERED)
+            newest = Q(pk__gt=search_text.scan_floor_id(LogEntry)) & ~Q(content_type__model__in=_NUMBERED)
             queryset = queryset.filter(_by_user(term) | (has_words("object_repr", term) | change) & newest)
         return queryset, False
 

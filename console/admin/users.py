@@ -29,7 +29,7 @@ from unfold.widgets import (
     UnfoldBooleanWidget,
 )
 
-from accounts.admin.base import TokenRefusingAdmin
+from accounts.admin.base_classes import TokenRefusingAdmin
 from console import invitations, login_log, second_factor
 from console.models import Invitation
 from console.roles import SENTENCES, permissions_by_role

@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from contrib.alerts import incidents
 from monitoring import task_runs
-from monitoring.health.base import Condition
 from monitoring.health.checks import all_checks
+from monitoring.health.registry import Condition
 
 log = logging.getLogger(__name__)
 

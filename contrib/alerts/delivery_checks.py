@@ -10,7 +10,7 @@ from contrib.alerts.models import Notice
 from core import periods
 from core.commands import command_line
 from monitoring import task_runs
-from monitoring.health.base import Check, Findings, Request, problem
+from monitoring.health.registry import Check, Findings, Request, problem
 
 #: `send_notices` runs every minute.
 NOTICE_OVERDUE = timedelta(minutes=15)

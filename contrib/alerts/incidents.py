@@ -25,7 +25,7 @@ from contrib.alerts import alert_recipients, mutes, notices
 from contrib.alerts.models import Incident, Notice
 from core.periods import iso
 from core.retention import delete_in_batches, oldest_kept
-from monitoring.health.base import CRITICAL, Condition, Effect
+from monitoring.health.registry import CRITICAL, Condition, Effect
 
 #: A condition that has not opened an incident begins anew if nobody has checked for so long.
 MAX_GAP = timedelta(minutes=15)

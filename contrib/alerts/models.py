@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts.models import ApiToken
 from contrib.alerts.group_titles import kind_title
 from core import periods
-from monitoring.health.base import CRITICAL
+from monitoring.health.registry import CRITICAL
 
 
 class Incident(models.Model):

@@ -11,8 +11,8 @@ from contrib.alerts import incidents
 from core import metrics
 from monitoring import clocks
 from monitoring.health import forwarding
-from monitoring.health.base import Condition, Effect
 from monitoring.health.forwarding import UNREADABLE
+from monitoring.health.registry import Condition, Effect
 
 #: The kind of the alert about a host's clock; its subject is the host's name.
 CLOCK = "clock.wrong"

@@ -12,7 +12,7 @@ from accounts.credits import credits_text
 from accounts.models import ApiToken
 from contrib.alerts import incidents
 from core import periods
-from monitoring.health.base import Check, Condition, Effect, Findings, Request
+from monitoring.health.registry import Check, Condition, Effect, Findings, Request
 
 #: Open incidents about single tokens, for each kind of incident; one further incident is about all other tokens.
 MAX_TOKENS = 20

@@ -6,7 +6,7 @@ from core import retention
 
 PACKAGE = "contrib.file_lookups"
 
-hooks.ON_START.add(f"{PACKAGE}.services.require_search_url")
+hooks.ON_START.add(f"{PACKAGE}.conf.require_search_url")
 CHECKS["lookup"] = f"{PACKAGE}.services.receive"
 pages.SIDEBAR.add(
     pages.Place(

@@ -14,8 +14,6 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
-from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 from django.db import transaction
 from django.db.models import Q, QuerySet, Sum
 from django.utils import timezone
@@ -50,13 +48,6 @@ _BATCH_ROWS, _BATCH_BYTES = 500, 256 * 1024
 _ROW_BYTES = 200
 State = FileLookup.State
 _USE_COMMAND = f"use {command_line('lookup_file')}"
-
-
-def require_search_url() -> None:
-    """Called when the service starts. Raises ImproperlyConfigured."""
-    if settings.SERVE == "console" and not settings.SEARCH_URL:
-        example = "SEARCH_URL=http://127.0.0.1:8001"
-        raise ImproperlyConfigured(f"SERVE=console needs SEARCH_URL, a search instance: {example}.")
 
 
 class WrongState(ValueError):

@@ -20,7 +20,7 @@ from lookup.search import PSEUDO_SOURCES, SearchResult, bound_sources, search
 from lookup.serializers import SearchData
 from monitoring.source_statistics import advice, is_failure, outcome_text
 from phonebook import rules
-from phonebook.admin.base import NUMBER_PAGES
+from phonebook.admin.number_admin import NUMBER_PAGES
 from phonebook.models import Contact, NumberRule
 
 #: Numbers that one user may test, and in how many seconds: as many as a token may search by default.

@@ -40,7 +40,7 @@ from core.forms import country_code_help
 from lookup import source_actions
 from monitoring.models import Source
 from phonebook import rules
-from phonebook.admin.base import number_pages, number_prefix
+from phonebook.admin.number_admin import number_pages, number_prefix
 from phonebook.contacts import named
 from phonebook.models import ComplaintDay, Contact
 

@@ -36,7 +36,7 @@ from lookup.source_actions import configured
 from monitoring.models import SourceResult
 from monitoring.source_statistics import REASONS, advice, is_failure, outcome_text
 from monitoring.templatetags.figures import milliseconds
-from phonebook.admin.base import NUMBER_PAGES
+from phonebook.admin.number_admin import NUMBER_PAGES
 
 ANY = "any"
 SLOT_NAMES = {"source_a": "Source A", "source_b": "Source B"}

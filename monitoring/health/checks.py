@@ -12,7 +12,7 @@ from core.database_errors import describe, explain, sqlstate
 from core.time_limit import time_limit
 from monitoring import hooks
 from monitoring.health import dependencies, operations  # noqa: F401  (their checks, in this order)
-from monitoring.health.base import CHECKS, Check, Result
+from monitoring.health.registry import CHECKS, Check, Result
 
 #: Of each check in `doctor`: commands have no time limits of their own.
 TIME_LIMIT_S = 5

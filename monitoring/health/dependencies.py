@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core import checks as system_checks
 from django.utils import timezone
 
-from core import periods, redis, schema_state
+from core import periods, schema_state
 from core.commands import command_line
 from core.postgresql import replication, server_log
 from core.text import sentence
@@ -17,7 +17,7 @@ from lookup.models import SourcePause
 from lookup.source_actions import configured, described
 from monitoring import clocks, source_report, task_runs
 from monitoring.health import forwarding, redis_check
-from monitoring.health.base import STAYS_OPEN, Condition, Effect, Findings, NotUsed, Request, check, problem
+from monitoring.health.registry import CHECKS, STAYS_OPEN, Condition, Effect, Findings, NotUsed, Request, check, problem
 from monitoring.source_report import FAILING_PERCENT, State
 from monitoring.source_statistics import BOUNDS_MS, advice
 from phonebook.address_books import books as address_books
@@ -101,24 +101,7 @@ def _proxy(request: Request) -> Findings:
         yield f"TRUSTED_PROXIES is {trusted}; ALLOWED_HOSTS is {','.join(settings.ALLOWED_HOSTS)}."
 
 
-@check("Redis", "redis.unavailable", is_delayed=True, on_dashboard=True)
-def redis_server(request: Request) -> Findings:
-    if not settings.REDIS_URL:
-        yield NotUsed("Not configured (not needed for one process).")
-        return
-    try:
-        found = redis_check.find_eviction_problem()
-    except redis.RedisUnavailable as unavailable:
-        reply, hint = redis_check.explain(unavailable)
-        yield Condition(
-            kind="redis.unavailable",
-            subject="",
-            title="Redis is unavailable",
-            summary=f"{reply} Each process counts rate limits on its own.",
-            hint=hint,
-        )
-    else:
-        yield problem(found) if found else "Reachable; limits and cached answers are stored."
+CHECKS.append(redis_check.CHECK)
 
 
 @check("Database", on_dashboard=True)

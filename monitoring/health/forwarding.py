@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from core.throttling import UNKNOWN_ADDRESS, client_address
-from monitoring.health.base import Condition
+from monitoring.health.registry import Condition
 
 log = logging.getLogger(__name__)
 

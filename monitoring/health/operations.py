@@ -12,7 +12,7 @@ from accounts.request_statistics import DEGRADED, NEW_ANSWERS
 from core import periods
 from core.commands import command_line
 from monitoring import task_runs
-from monitoring.health.base import STAYS_OPEN, Condition, Effect, Findings, Request, check, problem
+from monitoring.health.registry import STAYS_OPEN, Condition, Effect, Findings, Request, check, problem
 
 HOUR = timedelta(hours=1)
 #: Fewer failures are no problem of the searches.

@@ -9,6 +9,7 @@ from django.conf import settings
 from core import redis
 from core.text import sentence
 from lookup.rate_limit import count_on_redis
+from monitoring.health.registry import Check, Condition, Findings, NotUsed, Request, problem
 
 _NAME = "health-check"
 _KEY = f"callerid:{_NAME}"
@@ -94,6 +95,28 @@ def explain(unavailable: redis.RedisUnavailable) -> tuple[str, str]:
     else:
         hint = "Start it, or correct REDIS_URL."
     return sentence(f"{code}: {text}" if text else code), hint
+
+
+def _findings(request: Request) -> Findings:
+    if not settings.REDIS_URL:
+        yield NotUsed("Not configured (not needed for one process).")
+        return
+    try:
+        found = find_eviction_problem()
+    except redis.RedisUnavailable as unavailable:
+        reply, hint = explain(unavailable)
+        yield Condition(
+            kind="redis.unavailable",
+            subject="",
+            title="Redis is unavailable",
+            summary=f"{reply} Each process counts rate limits on its own.",
+            hint=hint,
+        )
+    else:
+        yield problem(found) if found else "Reachable; limits and cached answers are stored."
+
+
+CHECK = Check("Redis", _findings, ("redis.unavailable",), is_delayed=True, on_dashboard=True)
 
 
 def reason_to_refuse_start() -> str | None:

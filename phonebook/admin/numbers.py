@@ -15,7 +15,7 @@ from core import numbers
 from core.cells import column, folded, html_link, page_url
 from core.forms import PhoneNumberField
 from phonebook import cache_versions, rules
-from phonebook.admin.base import BY_DIGITS, NumberAdmin, PhoneNumberForm, number_prefix
+from phonebook.admin.number_admin import BY_DIGITS, NumberAdmin, PhoneNumberForm, number_prefix
 from phonebook.contacts import named
 from phonebook.models import ComplaintDay, Contact, NumberRule
 

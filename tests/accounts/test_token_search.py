@@ -95,6 +95,6 @@ def test_hint_finds_tokens_beyond_the_scan_limit(
     admin_client: Client, issued: tokens.Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     issue_token("newest")
-    monkeypatch.setattr("accounts.admin.base.MAX_SCANNED", 1)
+    monkeypatch.setattr("accounts.admin.search_text.MAX_SCANNED", 1)
     shown = admin_client.get(LIST, {"q": issued.api_key[-4:]})
     assert list(shown.context["cl"].result_list) == [issued.token]

@@ -82,7 +82,7 @@ def test_entries_of_the_last_month_are_selected(admin_client: Client, entries: U
 
 
 def test_history_of_an_object_covers_all_its_entries(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accounts.admin.base.MAX_SCANNED", 1)
+    monkeypatch.setattr("accounts.admin.search_text.MAX_SCANNED", 1)
     rules = [NumberRule.objects.create(number=12125550100 + n) for n in range(2)]
     rule = rules[0]
     for target in (rule, *rules):
@@ -116,7 +116,7 @@ def test_search_finds_a_renaming_by_the_old_name(admin_client: Client, admin_use
 
 
 def test_filters_cover_the_newest_entries(admin_client: Client, entries: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accounts.admin.base.MAX_SCANNED", 2)
+    monkeypatch.setattr("accounts.admin.search_text.MAX_SCANNED", 2)
     assert listed(admin_client, object="apitoken") == ["new"]
     assert "Among the newest 2 entries" in admin_client.get(URL, {"object": "apitoken"}).text
     assert listed(admin_client, q="olga") == listed(admin_client) == ["rule", "new", "old"]

@@ -16,7 +16,7 @@ from console import login_log
 from core.admin import MAX_SEARCH
 from core.long_lists import ListForm
 from core.text import MAX_FIELD
-from phonebook.admin.base import NumberAdmin
+from phonebook.admin.number_admin import NumberAdmin
 from tests.console.console_rows import one_of_each
 from tests.console.test_csrf_and_get import addresses
 

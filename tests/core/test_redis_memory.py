@@ -14,7 +14,7 @@ from core.throttling import RedisOrLocalCache
 from lookup.answers import Found
 from lookup.rate_limit import TokenLog
 from lookup.vendors.cache import AnswerCache
-from monitoring.health.dependencies import redis_server
+from monitoring.health.redis_check import CHECK
 from tests import awaited
 from tests.plugin import ROOT
 from tests.servers import RedisServer, required
@@ -112,7 +112,7 @@ def test_an_unsuitable_policy_is_reported(
 ) -> None:
     server.config_set("maxmemory-policy", policy)
     server.config_set("maxmemory", maxmemory)
-    check = redis_server.result()
+    check = CHECK.result()
     assert check is not None
     assert check.healthy is (problem is None)
     assert check.detail.startswith(problem or "Reachable;")

@@ -15,7 +15,6 @@ from lookup.answers import Found
 from lookup.rate_limit import TokenLog
 from lookup.vendors.cache import AnswerCache
 from monitoring.health import redis_check
-from monitoring.health.dependencies import redis_server as check
 from tests import awaited
 from tests.clusters import Sentinel
 from tests.load import wait_for
@@ -29,7 +28,7 @@ pytestmark = [pytest.mark.once, pytest.mark.slow]
 def detail() -> str:
     """What the check says of an unhealthy Redis."""
     core_redis.availability = core_redis.Availability()
-    result = check.result()
+    result = redis_check.CHECK.result()
     assert result is not None
     assert not result.healthy
     return result.detail
@@ -74,7 +73,8 @@ def test_a_user_with_the_documented_permissions_suffices(
     (command,) = re.findall(r"ACL SETUSER callerid [^`]*", page)
     admin.execute_command(*command.split())
     settings.REDIS_URL = redis_server.url.replace("//", "//callerid:password@")
-    assert check.result() == ("Redis", True, "Reachable; limits and cached answers are stored.", True, False)
+    stored = "Reachable; limits and cached answers are stored."
+    assert redis_check.CHECK.result() == ("Redis", True, stored, True, False)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_refused_answer_is_not_quoted(start: Callable[..., RedisServer]) -> No
     start("--rename-command", "SET", "")
     awaited.put(AnswerCache(), "callerid:answer:k", Found(name="Musterhaus Advisors"), 60)
     assert "Musterhaus Advisors" in str(core_redis.availability.error)
-    result = check.result()
+    result = redis_check.CHECK.result()
     assert result is not None
     assert "ERR: unknown command 'SET'." in result.detail
     assert "Musterhaus" not in result.detail

@@ -37,7 +37,7 @@ from core.bidi import isolated, isolated_title
 from core.cells import column, folded
 from core.forms import TextField
 from monitoring import task_runs
-from monitoring.health.base import CRITICAL
+from monitoring.health.registry import CRITICAL
 
 #: Notices on the page of an alert, the newest first: one for each address and webhook when it opens, for each reminder,
 #: and when it closes.

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
 
-from accounts.admin.base import TokenRowsAdmin
+from accounts.admin.base_classes import TokenRowsAdmin
 from contrib.alerts import alert_emails, notices
 from contrib.alerts.models import Notice
 from core.bidi import isolated_title

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from contrib.alerts import incidents, notices
 from contrib.alerts.models import Incident, Notice
-from monitoring.health.base import Condition
+from monitoring.health.registry import Condition
 from tests.monitoring.concurrency import in_threads
 from tests.smtp import Mailbox
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from contrib.alerts import incidents, notices
 from contrib.alerts.models import Incident
-from monitoring.health.base import Condition
+from monitoring.health.registry import Condition
 from tests.smtp import Mailbox
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from contrib.alerts import incidents, notices
 from contrib.alerts.models import AlertRecipient, Notice
-from monitoring.health.base import Condition
+from monitoring.health.registry import Condition
 from tests.account_fixtures import Clock
 from tests.accounts.admin.pages import history
 from tests.smtp import Mailbox

@@ -19,7 +19,7 @@ from contrib.alerts import incidents, notices, webhooks
 from contrib.alerts.models import Incident, Notice
 from contrib.alerts.tests.low_balances import CONTACT, account, check, search, sent
 from core.retention import KEPT_DAYS
-from monitoring.health.base import Condition, Effect
+from monitoring.health.registry import Condition, Effect
 from tests.account_fixtures import Clock
 from tests.plugin import ROOT
 from tests.servers import free_port

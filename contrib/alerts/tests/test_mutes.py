@@ -10,7 +10,7 @@ from django.utils import timezone
 from contrib.alerts import incidents, mutes
 from contrib.alerts.models import AlertMute, Incident, Notice
 from core import db
-from monitoring.health.base import Condition
+from monitoring.health.registry import Condition
 from tests.account_fixtures import Clock
 from tests.monitoring.concurrency import in_threads
 

@@ -8,7 +8,7 @@ import pytest
 
 from contrib.alerts import incidents, mutes, notices
 from contrib.alerts.models import Incident, Notice
-from monitoring.health.base import Condition
+from monitoring.health.registry import Condition
 from tests.account_fixtures import Clock
 from tests.monitoring.concurrency import in_threads
 from tests.smtp import Mailbox

@@ -9,7 +9,7 @@ from django.utils.module_loading import import_string
 
 from callerid_project.hooks import ON_START
 
-REQUIRE = "contrib.file_lookups.services.require_search_url"
+REQUIRE = "contrib.file_lookups.conf.require_search_url"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from accounts import credits, tokens
 from accounts.models import ApiToken, CreditEntry, Customer
 from core import numbers
 from core.console_search import MAX_SHOWN
-from phonebook.admin.base import NUMBER_PAGES
+from phonebook.admin.number_admin import NUMBER_PAGES
 from phonebook.models import ComplaintDay, Contact, NumberRule
 from tests import awaited
 from tests.console.console_rows import NUMBER

@@ -82,7 +82,7 @@ def test_names_match_only_the_newest_tokens_but_id_finds_any(
     oldest, *_ = [tokens.issue(name=name, initial_credits=1, actor="test").token for name in ("shop a", "b", "shop c")]
     sentence = "Names are searched among the newest 2 tokens; #id finds any token."
     assert sentence not in admin_client.get(LEDGER, {"token": "shop"}).text
-    monkeypatch.setattr("accounts.admin.base.MAX_SCANNED", 2)
+    monkeypatch.setattr("accounts.admin.search_text.MAX_SCANNED", 2)
     assert listed_entries(admin_client, token="shop") == ["shop c issue 1"]
     assert listed_entries(admin_client, token="shop a") == []
     for text in ("shop", "shop a", "#shop"):

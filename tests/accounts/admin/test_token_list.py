@@ -45,7 +45,7 @@ def test_filters_scan_only_the_newest_tokens_but_id_finds_any(
 ) -> None:
     oldest, *_ = [issue_token(name, n) for n, name in enumerate(("shop c", "shop b", "shop a"))]
     limited = "Among the newest 2 tokens"
-    monkeypatch.setattr("accounts.admin.base.MAX_SCANNED", 2)
+    monkeypatch.setattr("accounts.admin.search_text.MAX_SCANNED", 2)
     assert listed(admin_client) == ["shop a", "shop b", "shop c"]
     assert limited not in admin_client.get(LIST).text
     assert listed(admin_client, q="shop") == ["shop a", "shop b"]

@@ -8,7 +8,7 @@ from console.blocks import Attention, Figures
 from core.console_search import Result, Search
 from core.db import fetch
 from lookup.vendors.preset import Preset
-from monitoring.health.base import Check, Findings, Request
+from monitoring.health.registry import Check, Findings, Request
 from monitoring.service_status import Recent, Requests
 
 called: list[str] = []

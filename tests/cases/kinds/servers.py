@@ -15,7 +15,7 @@ from core import throttling
 from lookup.answers import NotFound
 from lookup.rate_limit import TokenLog
 from lookup.vendors.cache import AnswerCache
-from monitoring.health import dependencies, redis_check
+from monitoring.health import redis_check
 from tests import awaited
 from tests.cases.case import Case
 from tests.load import create_tokens, wait_for
@@ -68,7 +68,7 @@ def redis_health(case: Case, settings: Any, start_redis: Callable[..., RedisServ
         for command, part in case.data.pop("wait", {}).items():
             wait_for(partial(_replies, admin, command, part))
     settings.REDIS_URL = case.data.pop("url").replace("<port>", str(server.port))
-    found = dependencies.redis_server.result()
+    found = redis_check.CHECK.result()
     assert found is not None
     assert [part for part in case.data.pop("says") if part not in found.detail] == [], found.detail
     assert (redis_check.reason_to_refuse_start() is None) is case.data.pop("starts")

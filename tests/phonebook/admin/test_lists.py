@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from phonebook.admin import base
+from phonebook.admin import number_admin
 from phonebook.models import ComplaintDay, ComplaintSubject, Contact, NumberRule
 from tests.console_pages import words
 from tests.phonebook.admin.pages import COMPLAINTS, CONTACTS, NUMBER, RULES, searched
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """12 contacts and 12 complaint counts, with numbers of 8 and 12 digits; pages have 3 rows, lists 5, searches 3."""
-    monkeypatch.setattr(base.NumberAdmin, "list_per_page", 3)
+    monkeypatch.setattr(number_admin.NumberAdmin, "list_per_page", 3)
     monkeypatch.setattr("core.admin.MAX_LISTED", 5)
     numbers = [*range(49302310, 49302316), *range(NUMBER, NUMBER + 6)]
     Contact.objects.bulk_create(Contact(number=number, name="x") for number in numbers)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from core import history
 from lookup.answers import Found
 from phonebook import cache_versions
-from phonebook.admin.base import NUMBER_PAGES
+from phonebook.admin.number_admin import NUMBER_PAGES
 from phonebook.models import CacheVersion, ComplaintDay, ComplaintSubject, Contact, NumberRule
 from tests.console.dashboard_rows import timing_out
 from tests.console_pages import words

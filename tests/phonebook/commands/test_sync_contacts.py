@@ -15,7 +15,7 @@ from lookup.answers import Found, NotFound
 from lookup.connectors.tables import Directory
 from monitoring import task_runs
 from monitoring.health import dependencies  # noqa: F401 (its checks)
-from monitoring.health.base import CHECKS
+from monitoring.health.registry import CHECKS
 from phonebook.address_books.sync import TASK
 from phonebook.models import AddressBook, AddressBookCard, Contact
 from tests import awaited

@@ -12,7 +12,7 @@ from django.utils import timezone
 from contrib.alerts import checking, incidents, mutes
 from contrib.alerts.models import AlertMute, Incident
 from monitoring import task_runs
-from monitoring.health.base import Condition
+from monitoring.health.registry import Condition
 from tests.accounts.admin.pages import history
 from tests.console_pages import table, words
 

@@ -14,7 +14,7 @@ from contrib.alerts import checking, incidents, mutes
 from contrib.alerts.admin.incidents import IncidentAdmin
 from contrib.alerts.models import Incident, Notice
 from monitoring import task_runs
-from monitoring.health.base import Condition, Effect
+from monitoring.health.registry import Condition, Effect
 from monitoring.models import TaskRun
 from tests.accounts.admin.pages import history, query_count
 from tests.console_pages import words

@@ -1,15 +1,12 @@
-"""Shared parts of the console's pages about tokens and credits."""
+"""Base classes of the console's pages about tokens, customers and credits."""
 
-import re
 from collections.abc import Collection, Mapping
 from itertools import takewhile
-from typing import Any, cast
+from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.admin.views.main import ORDER_VAR
-from django.contrib.auth.models import User
-from django.db.models import Max, Model, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.decorators import method_decorator
@@ -17,87 +14,11 @@ from django.utils.html import format_html
 from django.views.decorators.http import require_safe
 from unfold.decorators import action
 
-from accounts import credits, tokens
-from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer, CustomerContact
+from accounts import tokens
+from accounts.admin import search_text
 from core.admin import IndexedChangeList, LargeTableAdmin, ReadOnlyAdmin
 from core.cells import change_link, column
-from core.lookups import has_words
 from core.sorting import none_last
-
-#: How many rows a filter, a sort or a text search may scan: no index helps them, and a page must not time out.
-MAX_SCANNED = 100_000
-_BEGIN_ALIKE = "Tokens begin alike: enter the last four characters, or all up to the second dot."
-
-
-def scan_floor_id(model: type[Model]) -> int:
-    """The newest MAX_SCANNED rows have greater ids than this; 0 when there are no others."""
-    newest = model._default_manager.aggregate(newest=Max("pk"))["newest"] or 0
-    return max(0, newest - MAX_SCANNED)
-
-
-def id_in(text: str) -> int | None:
-    """The token id that `text` may mean: `12` or `#12`."""
-    match = re.fullmatch(r"#?([0-9]{1,18})", text.strip())
-    return int(match[1]) if match else None
-
-
-def is_only_id(text: str) -> bool:
-    """Whether `text` is an id such as `#12`, and no part of a name."""
-    return text.startswith("#") and id_in(text) is not None
-
-
-def identified_tokens(text: str) -> Q:
-    """The tokens with this id, or whose JWT `text` identifies (tokens.find)."""
-    return Q(pk=id_in(text)) | Q(pk__in=[token.pk for token in tokens.find(text)])
-
-
-def matching_tokens(text: str) -> tuple[QuerySet[ApiToken], bool]:
-    """The tokens that `text` identifies or that have it in their name; and whether names were only searched among the
-    newest tokens."""
-    condition, floor_id = identified_tokens(text), 0
-    if not is_only_id(text):
-        floor_id = scan_floor_id(ApiToken)
-        condition |= has_words("name", text) & Q(pk__gt=floor_id)
-    return ApiToken.objects.filter(condition), floor_id > 0
-
-
-def matching_customers(text: str) -> Q:
-    """The customers with this id, and among the newest those with this text in their name or a contact."""
-    condition = Q(pk=id_in(text))
-    if is_only_id(text):
-        return condition
-    floor_id = scan_floor_id(Customer)
-    named = has_words("name", text) | Q(email__icontains=text)
-    contacts = CustomerContact.objects.filter(named, customer_id__gt=floor_id)
-    return condition | (has_words("name", text) & Q(pk__gt=floor_id)) | Q(pk__in=contacts.values("customer"))
-
-
-def token_text_problem(text: str) -> str:
-    """Why no token can be found by `text`, which begins like a JWT or contains one; empty for other texts."""
-    try:
-        found = tokens.find(text)
-    except tokens.WholeToken as error:
-        return str(error)
-    return _BEGIN_ALIKE if text.startswith(JWT_PREFIX) and not found else ""
-
-
-def limited_user(request: HttpRequest) -> User | None:
-    """The operator, if their credits are limited."""
-    return None if request.user.has_perm("accounts.give_any_credits") else cast(User, request.user)
-
-
-def require_allowance(request: HttpRequest, amount: int, repeated: QuerySet[CreditEntry] | None = None) -> None:
-    """credits.require_allowance, for an operator whose credits are limited."""
-    if amount > 0 and (user := limited_user(request)):
-        credits.require_allowance(user=user, amount=amount, repeated=repeated)
-
-
-def allowance(request: HttpRequest) -> str:
-    """How many credits an operator may give whose credits are limited; empty for others."""
-    if not (user := limited_user(request)):
-        return ""
-    left, limit = credits.allowance_left(user), settings.SUPPORT_CREDITS_PER_DAY
-    return f"You can give {left:,} more credits now: your limit is {limit:,} in 24 hours."
 
 
 class TokenRefusingAdmin(LargeTableAdmin):
@@ -113,7 +34,7 @@ class TokenRefusingAdmin(LargeTableAdmin):
         return super().changelist_view(request, extra_context)
 
     def search_problem(self, text: str) -> str:
-        return token_text_problem(text) or super().search_problem(text)
+        return search_text.token_text_problem(text) or super().search_problem(text)
 
 
 class ShownAdmin(LargeTableAdmin):
@@ -139,7 +60,7 @@ class NewestRowsList(IndexedChangeList):
     scan_limited = False
 
     def identified(self) -> Q:
-        return Q(pk=id_in(self.query))
+        return Q(pk=search_text.id_in(self.query))
 
     def with_figures(self) -> QuerySet:
         """The rows with what the list shows of them."""
@@ -175,12 +96,12 @@ class NewestRowsList(IndexedChangeList):
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet:
         found = super().get_queryset(request, exclude_parameters)
-        floor_id = scan_floor_id(self.model)
+        floor_id = search_text.scan_floor_id(self.model)
         self.scan_limited = bool(self.params) and floor_id > 0
         return found.filter(Q(pk__gt=floor_id) | self.identified()) if self.scan_limited else found
 
     def notes(self) -> list[str]:
-        return [f"Among the newest {MAX_SCANNED:,} {self.limit}."] * self.scan_limited + super().notes()
+        return [f"Among the newest {search_text.MAX_SCANNED:,} {self.limit}."] * self.scan_limited + super().notes()
 
     def get_results(self, request: HttpRequest) -> None:
         """Computes the figures of the page's rows alone: the database would for every row scanned."""
