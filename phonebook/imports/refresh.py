@@ -66,7 +66,7 @@ def refresh_lock() -> Iterator[Path]:
 def refresh(
     sources: Iterable[str], *, today: date, full: bool = False, allow_loss: bool = False
 ) -> Iterator[tuple[str, TransferResult]]:
-    """Refresh the sources (names in data_sets.PUBLISHED) one after the other, and yield each one's result.
+    """Refresh the sources (names of `data_sets.published`) one after the other, and yield each one's result.
 
     `today`: in UTC. `full`: get PhoneBlock's whole list instead of its changes. `allow_loss`: as for ComplaintImport.
     A source that fails does not affect the others. Raises AlreadyRunning, and OSError, before the first source.

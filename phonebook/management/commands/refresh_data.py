@@ -22,7 +22,7 @@ class Command(BackgroundCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         parser.add_argument(
-            "--source", action="append", choices=data_sets.PUBLISHED, help="Only this source; may be repeated."
+            "--source", action="append", choices=data_sets.published(), help="Only this source; may be repeated."
         )
         parser.add_argument(
             "--full", action="store_true", help="PhoneBlock: get the whole list instead of the changes (once a month)."
