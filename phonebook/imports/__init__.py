@@ -42,12 +42,6 @@ class Format:
 #: What files of contacts and of complaints can be.
 CONTACT_FORMATS, COMPLAINT_FORMATS = Hook[Format](), Hook[Format]()
 _PLAIN = f"{__name__}.readers.plain_csv"
-CONTACT_FORMATS.add(
-    Format("vcard", "vCard", f"{__name__}.readers.vcard"),
-    Format("google", "Google Contacts CSV", f"{__name__}.readers.google_csv.GoogleReader"),
-    Format("outlook", "CSV of Outlook, Thunderbird and others", f"{__name__}.readers.outlook_csv.OutlookReader"),
-    Format("fritzbox", "FRITZ!Box phone book XML", f"{__name__}.readers.fritzbox"),
-)
 COMPLAINT_FORMATS.add(
     Format("ftc", "FTC Do Not Call CSV", f"{__name__}.readers.ftc_csv.FTCReader", "ftc", is_published=True),
     Format("fcc", "FCC unwanted calls CSV", f"{__name__}.readers.fcc_csv.FCCReader", "fcc", is_published=True),
