@@ -5,8 +5,8 @@
 3. **Merge**: `staging.py` writes what differs into the target table. What PostgreSQL and SQLite do in their own ways
    is in two classes there.
 
-`pipeline.py` runs these steps, for `contacts.py` and `complaints.py`; `refresh.py` downloads files for it
-(`download.py`). `numbering_plan.py` loads the installed phonenumbers data.
+`pipeline.py` runs these steps, for `contacts.py` and `complaints.py`. `numbering_plan.py` loads the installed
+phonenumbers data.
 
 docs/maintaining.md says how to add a file format.
 """
@@ -42,15 +42,6 @@ class Format:
 #: What files of contacts and of complaints can be.
 CONTACT_FORMATS, COMPLAINT_FORMATS = Hook[Format](), Hook[Format]()
 _PLAIN = f"{__name__}.readers.plain_csv"
-COMPLAINT_FORMATS.add(
-    Format("ftc", "FTC Do Not Call CSV", f"{__name__}.readers.ftc_csv.FTCReader", "ftc", is_published=True),
-    Format("fcc", "FCC unwanted calls CSV", f"{__name__}.readers.fcc_csv.FCCReader", "fcc", is_published=True),
-    Format(
-        *("phoneblock", "PhoneBlock block list JSON", f"{__name__}.readers.phoneblock", "phoneblock"),
-        is_list=True,
-        is_published=True,
-    ),
-)
 # After the others, of which a file may have all columns too.
 CONTACT_FORMATS.add(Format("csv", "CSV with number, name, location", f"{_PLAIN}.PlainContactReader"), order=1)
 COMPLAINT_FORMATS.add(Format("csv", "CSV with number, day, total", f"{_PLAIN}.PlainComplaintReader", "import"), order=1)

@@ -24,7 +24,7 @@ COMPLAINTS = TargetTable(ComplaintDay, key=("number", "source", "day"), values=(
 class ComplaintImport(Import):
     """Replaces, for each source, the days that the files contain, all files together.
 
-    A block list (PhoneBlock) has numbers instead of days: it replaces the numbers that it names, and with `full` its
+    A block list has numbers instead of days: it replaces the numbers that it names, and with `full` its
     source's whole list. `source`: None: the format's. `today` is in UTC. Rows of days before `oldest_day` are skipped,
     except a block list's. `recorded_as`: name and version of the data set that the file is. Also raises UnreadableFile
     if files do not go together, or, unless `allow_loss`, if there are fewer than half of the `expected_rows`, or a day

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from contrib.file_formats.tests import test_google_csv, test_outlook_csv
+from contrib.file_formats.tests.test_regulators_csv import FCC, FCC_API, FTC
 from phonebook.imports import COMPLAINT_FORMATS, CONTACT_FORMATS
 from phonebook.imports.formats import recognize
 from phonebook.imports.readers.base import UnreadableFile
-from tests.phonebook.imports.readers.test_regulators_csv import FCC, FCC_API, FTC
 
 GOOGLE, OUTLOOK = test_google_csv.HEADER, test_outlook_csv.HEADER
 CONTACTS = {
