@@ -4,7 +4,7 @@ from callerid_project import hooks
 from console import blocks, pages
 from core import console_search, retention
 from monitoring import hooks as monitoring
-from phonebook.imports import CHANGE_STORES
+from phonebook.imports import CHANGE_STORES, COMPLAINT_FORMATS, CONTACT_FORMATS, Format
 
 PACKAGE = "tests.addons.plain"
 
@@ -41,3 +41,5 @@ retention.NUMBERED.add(
     ),
 )
 CHANGE_STORES.add(f"{PACKAGE}.services.store")
+CONTACT_FORMATS.add(Format("plain", "Plain text", f"{PACKAGE}.services.PlainReader"))
+COMPLAINT_FORMATS.add(Format("plain", "Plain", f"{PACKAGE}.services.PlainReader", "plain", is_published=True))
