@@ -252,7 +252,7 @@ def test_stale_data_opens_an_incident(settings: Any) -> None:
     settings.SOURCE_A = "geography"
     Dataset.objects.create(name=NUMBERING_PLAN, version="1.0", rows=1)
     checking.check()
-    assert (only().kind, only().subject) == ("data.stale", NUMBERING_PLAN)
+    assert (only().kind, only().subject) == ("data.stale", "numbering_plan")
     settings.SOURCE_A = "tests.connectors.Knows"
     checking.check()
     assert list(open_incidents()) == []

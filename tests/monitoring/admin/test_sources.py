@@ -76,6 +76,8 @@ def test_page_runs_a_fixed_number_of_queries(admin_client: Client) -> None:
 def test_complaint_data_is_listed_with_its_age(
     admin_client: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(data_sets, "published", list)
+    assert "Complaint data" not in admin_client.get(URL).text
     monkeypatch.setattr(data_sets, "published", lambda: ["ftc", "phoneblock"])
     assert "No published complaints are loaded." in admin_client.get(URL).text
     settings.COMPLAINT_STALE_DAYS = 7
