@@ -4,7 +4,7 @@ from phonebook.imports import COMPLAINT_FORMATS, CONTACT_FORMATS, Format
 PACKAGE = "contrib.file_formats"
 
 CONTACT_FORMATS.add(
-    Format("vcard", "vCard", "phonebook.imports.readers.vcard"),
+    Format("vcard", "vCard", f"{PACKAGE}.vcard"),
     Format("google", "Google Contacts CSV", f"{PACKAGE}.google_csv.GoogleReader"),
     Format("outlook", "CSV of Outlook, Thunderbird and others", f"{PACKAGE}.outlook_csv.OutlookReader"),
     Format("fritzbox", "FRITZ!Box phone book XML", f"{PACKAGE}.fritzbox"),
