@@ -98,15 +98,6 @@ if COMPLAINT_KEPT_DAYS < COMPLAINT_WINDOW_DAYS:
         "COMPLAINT_KEPT_DAYS is less than COMPLAINT_WINDOW_DAYS: complaints that still count would be deleted. "
         f"Set COMPLAINT_KEPT_DAYS={COMPLAINT_WINDOW_DAYS} or more, or leave it unset."
     )
-REFRESH_SOURCES = env.words("REFRESH_SOURCES", [])
-if unknown := set(REFRESH_SOURCES) - {"ftc", "fcc", "phoneblock"}:
-    raise ImproperlyConfigured(
-        f"REFRESH_SOURCES names {', '.join(sorted(unknown))}; it must be some of ftc,fcc,phoneblock."
-    )
-REFRESH_FTC_URL = env.file_url("REFRESH_FTC_URL", containing="{day}")
-REFRESH_FCC_URL = env.file_url("REFRESH_FCC_URL")
-REFRESH_PHONEBLOCK_URL = env.file_url("REFRESH_PHONEBLOCK_URL")
-REFRESH_MAX_MB = env.number("REFRESH_MAX_MB", 2_000, most=100_000)
 COMPLAINT_STALE_DAYS = env.number("COMPLAINT_STALE_DAYS", 7, most=36_500)
 # Of the names of places and countries, by load_numbering_plan.
 PLACE_LANGUAGE = env("PLACE_LANGUAGE", default="en")

@@ -4,7 +4,7 @@ A file comes in parts, because no request may be larger than DATA_UPLOAD_MAX_MEM
 login. Each user has one upload, which only this user sees.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, cast
 
 from django import forms
@@ -36,7 +36,7 @@ from core.commands import command_line
 from core.forms import TextField, WholeNumberField
 from core.text import clean_text, encoding_named
 from phonebook.admin.imports import fault_texts
-from phonebook.imports import formats
+from phonebook.imports import COMPLAINT_FORMATS, CONTACT_FORMATS, Format
 from phonebook.imports.readers import base
 from phonebook.models import ImportBatch
 
@@ -127,9 +127,10 @@ class UploadForm(forms.Form):
 
 
 class FormatField(forms.ChoiceField):
-    def __init__(self, known: Mapping[str, formats.Format]) -> None:
-        titles = ((name, each.title) for name, each in known.items())
-        choices = [("", "Detect automatically"), *titles]
+    def __init__(self, known: Iterable[Format]) -> None:
+        def choices() -> list[tuple[str, str]]:
+            return [("", "Detect automatically"), *((each.name, each.title) for each in known)]
+
         super().__init__(choices=choices, required=False, widget=UnfoldAdminSelectWidget)
 
 
@@ -153,19 +154,19 @@ class RegionField(TextField):
 class ContactsForm(UploadForm):
     field_order = ("file", "region", "format")
 
-    format = FormatField(formats.CONTACTS)
+    format = FormatField(CONTACT_FORMATS)
     region = RegionField()
 
 
 class ComplaintsForm(UploadForm):
     field_order = ("file", "source", "format")
 
-    format = FormatField(formats.COMPLAINTS)
+    format = FormatField(COMPLAINT_FORMATS)
     source = TextField(
         required=False,
         max_length=base.MAX_SOURCE,
         widget=UnfoldAdminTextInputWidget,
-        help_text="Of rows that name none. If it is empty: ftc, fcc, phoneblock or import, by the format.",
+        help_text="Of rows that name none. If it is empty: that of the format, or import for CSV.",
     )
     full = forms.BooleanField(
         label="The block list is complete (--full): remove the numbers that it does not name",
@@ -339,8 +340,8 @@ class ImportUploadAdmin(UploadAdmin):
         return can_import(request, kind)
 
     def upload_context(self, request: HttpRequest, kind: str) -> dict[str, Any]:
-        known = {Kind.CONTACTS: formats.CONTACTS, Kind.COMPLAINTS: formats.COMPLAINTS}[Kind(kind)]
-        titles = "; ".join(each.title for each in known.values())
+        known = {Kind.CONTACTS: CONTACT_FORMATS, Kind.COMPLAINTS: COMPLAINT_FORMATS}[Kind(kind)]
+        titles = "; ".join(each.title for each in known)
         checked = "It is checked first: the next page shows what the import would change, and asks you to confirm."
         title = f"Import {Kind(kind).label.lower()}"
         label = Kind(kind).label

@@ -103,6 +103,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             described=period.described(now),
             now=now,
             report=source_report.report(since, until, source_report.states(now)),
+            published=data_sets.published(),
             data_sets=data_sets.loaded(now),
             address_books=address_books.statuses(now),
             last_failures=failures[:MAX_FAILURES],

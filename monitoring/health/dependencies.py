@@ -15,7 +15,7 @@ from core.postgresql import replication, server_log
 from core.text import sentence
 from lookup.models import SourcePause
 from lookup.source_actions import configured, described
-from monitoring import clocks, source_report, task_runs
+from monitoring import clocks, source_report
 from monitoring.health import forwarding, redis_check
 from monitoring.health.registry import CHECKS, STAYS_OPEN, Condition, Effect, Findings, NotUsed, Request, check, problem
 from monitoring.source_report import FAILING_PERCENT, State
@@ -30,8 +30,6 @@ STAYS_SLOW = 0.8
 MIN_DESCRIPTORS = 4_096
 #: An address book is synchronized each hour: one failure is not reported.
 BOOK_FAILING = timedelta(hours=3)
-#: `refresh_data` runs daily.
-FIRST_DOWNLOAD = timedelta(days=2)
 #: Of the alerts about a source.
 SOURCE_KINDS = ("source.failing", "source.slow")
 
@@ -156,31 +154,6 @@ def _numbering_plan(request: Request) -> Findings:
         summary=f"Version {installed} is installed{f', {loaded} is loaded' if loaded else ''}.",
         hint=f"Run {command_line('load_numbering_plan')}.",
     )
-
-
-@check("Complaint data", "data.stale", on_dashboard=True)
-def _complaint_data(request: Request) -> Findings:
-    """A loaded data set is older than COMPLAINT_STALE_DAYS, or one of REFRESH_SOURCES was never loaded, although the
-    installation is older than FIRST_DOWNLOAD."""
-    if "complaints" not in configured():
-        yield NotUsed("No source needs it.")
-        return
-    loaded = data_sets.loaded(timezone.now())
-    stale = {each.source: f"The newest data is {each.age_days:,} days old." for each in loaded if each.is_stale}
-    never = sorted(set(settings.REFRESH_SOURCES) - {each.source for each in loaded})
-    overdue = never if task_runs.is_overdue(None, FIRST_DOWNLOAD) else []
-    for source, summary in {**stale, **dict.fromkeys(overdue, "It was never loaded.")}.items():
-        yield Condition(
-            kind="data.stale",
-            subject=source,
-            title=f"Complaint data is stale: {source}",
-            summary=summary,
-            hint=f"Run {command_line('refresh_data')}, and daily from a timer or cron.",
-        )
-    if not stale and not overdue:
-        ages = ", ".join(f"{each.source} {each.age_days:,}" for each in loaded)
-        waiting = f" Not downloaded yet: {', '.join(never)}." if never else ""
-        yield (f"Age in days: {ages}." if ages else "No published data is loaded.") + waiting
 
 
 @check("Address books", "address_book.failing", on_dashboard=True)

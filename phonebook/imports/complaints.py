@@ -10,8 +10,7 @@ from django.db.models import ManyToOneRel
 
 from core.db import fetch, fetch_one, scan
 from core.retention import PRUNE_ROWS, delete_in_batches
-from phonebook.imports import batches, data_sets, formats
-from phonebook.imports.formats import Format
+from phonebook.imports import COMPLAINT_FORMATS, Format, batches, data_sets
 from phonebook.imports.pipeline import LINE_BITS, Import, ReplacedDay, is_loss
 from phonebook.imports.readers.base import WHOLE_COUNT, UnreadableFile
 from phonebook.imports.staging import NOT_DELETED, Tables, TargetTable
@@ -25,7 +24,7 @@ COMPLAINTS = TargetTable(ComplaintDay, key=("number", "source", "day"), values=(
 class ComplaintImport(Import):
     """Replaces, for each source, the days that the files contain, all files together.
 
-    A block list (PhoneBlock) has numbers instead of days: it replaces the numbers that it names, and with `full` its
+    A block list has numbers instead of days: it replaces the numbers that it names, and with `full` its
     source's whole list. `source`: None: the format's. `today` is in UTC. Rows of days before `oldest_day` are skipped,
     except a block list's. `recorded_as`: name and version of the data set that the file is. Also raises UnreadableFile
     if files do not go together, or, unless `allow_loss`, if there are fewer than half of the `expected_rows`, or a day
@@ -34,7 +33,7 @@ class ComplaintImport(Import):
 
     kind = ImportBatch.Kind.COMPLAINTS
     table = COMPLAINTS
-    formats = formats.COMPLAINTS
+    formats = COMPLAINT_FORMATS
     columns = {
         "position": "bigint", "number": "bigint", "source": "text", "day": "date", "total": "bigint",
         "robocalls": "bigint", "subject": "text", "ticket": "text",
@@ -70,9 +69,9 @@ class ComplaintImport(Import):
                 f"{valid:,} valid rows are less than half of the previous file's {self._expected_rows:,}; to import it "
                 "anyway, add --allow-loss"
             )
-        lists = [name for name in self.result.formats if self.formats[name].is_list]
+        lists = [name for name in self.result.formats if self.known[name].is_list]
         if lists:
-            self._list = self._source or self.formats[lists[0]].source
+            self._list = self._source or self.known[lists[0]].source
             self._require_list()
         elif self._full:
             raise UnreadableFile("--full is for block lists: other files replace the days that they contain")

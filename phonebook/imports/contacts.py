@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from phonebook.imports import formats
-from phonebook.imports.formats import Format
+from phonebook.imports import CONTACT_FORMATS, Format
 from phonebook.imports.pipeline import Import
 from phonebook.imports.staging import NOT_DELETED, TargetTable
 from phonebook.models import Contact, ImportBatch
@@ -19,7 +18,7 @@ class ContactImport(Import):
 
     kind = ImportBatch.Kind.CONTACTS
     table = CONTACTS
-    formats = formats.CONTACTS
+    formats = CONTACT_FORMATS
     columns = {"position": "bigint", "number": "bigint", "name": "text", "location": "text"}
     identity = "number"
 

@@ -8,12 +8,10 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
+from phonebook.imports import COMPLAINT_FORMATS
 from phonebook.imports.batches import Recorded
 from phonebook.imports.pipeline import ReplacedDay
 from phonebook.models import MAX_COUNT, Dataset
-
-#: The sources whose publishers add data every day or week.
-PUBLISHED = ("ftc", "fcc", "phoneblock")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +27,11 @@ class ComplaintData:
     @property
     def is_stale(self) -> bool:
         return self.age_days > settings.COMPLAINT_STALE_DAYS
+
+
+def published() -> list[str]:
+    """The sources whose publishers add data every day or week."""
+    return [each.source for each in COMPLAINT_FORMATS if each.is_published]
 
 
 def list_name(source: str) -> str:
@@ -55,9 +58,9 @@ def record(name: str, version: str, *, rows: int) -> Recorded:
 
 
 def record_days(days: Iterable[ReplacedDay]) -> Recorded:
-    """Record that these days were imported now. Call it in the import's lock. Sources not in PUBLISHED are ignored."""
+    """Record that these days of `published` sources were imported now. Call it in the import's lock."""
     imported, recorded = list(days), Recorded()
-    for source in PUBLISHED:
+    for source in published():
         if own := [day for day in imported if day.source == source]:
             name = days_name(source)
             version = max(loaded_version(name), str(max(day.day for day in own)))
@@ -72,11 +75,12 @@ def stored(name: str) -> dict[str, Any] | None:
 
 
 def loaded(now: datetime) -> list[ComplaintData]:
-    """The loaded ones of PUBLISHED, with their age at `now` (UTC) in days. One statement."""
-    names = [name(source) for source in PUBLISHED for name in (days_name, list_name)]
+    """Those of `published` sources that are loaded, with their age at `now` (UTC) in days. One statement."""
+    sources = published()
+    names = [name(source) for source in sources for name in (days_name, list_name)]
     rows = {row.name: row for row in Dataset.objects.filter(name__in=names)}
     found = []
-    for source in PUBLISHED:
+    for source in sources:
         if row := rows.get(list_name(source)):
             newest = row.loaded_at.date()
         elif row := rows.get(days_name(source)):

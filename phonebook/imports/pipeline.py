@@ -13,10 +13,11 @@ from typing import Any
 from django.db import Error, transaction
 
 from core.db import run
+from core.hooks import Hook
 from core.progress_bar import progress_bar
-from phonebook.imports import batches, formats
+from phonebook.imports import Format, batches
 from phonebook.imports.files import TextFile
-from phonebook.imports.formats import Format
+from phonebook.imports.formats import recognize
 from phonebook.imports.readers import base
 from phonebook.imports.readers.base import ListVersion, Rejected, UnreadableFile
 from phonebook.imports.staging import Counts, StagingTables, Tables, TargetTable
@@ -88,13 +89,13 @@ def counts_text(result: Counts, *, all_of_them: bool = False) -> str:
 class Import(ABC):
     """One import of files into `table`, which is recorded as an ImportBatch.
 
-    `format_name`: a key of `formats`; None: recognized for each file. With `dry_run`, only count, and record nothing.
+    `format_name`: of one of `formats`; None: recognized for each file. With `dry_run`, only count, and record nothing.
     `batch`: what to record the import as, if it is not a new one. `progress_bar`: in place of tqdm's.
     """
 
     kind: ImportBatch.Kind
     table: TargetTable
-    formats: Mapping[str, Format]
+    formats: Hook[Format]
     #: Of the table `staged`: name → SQL type. The first two are `position` and `number`.
     columns: Mapping[str, str]
     #: SQL: the columns by which a row repeats an earlier one, and the condition of the rows that can.
@@ -112,6 +113,8 @@ class Import(ABC):
         progress_bar: Any = progress_bar,
     ) -> None:
         self.result = ImportResult()
+        #: By name.
+        self.known = {each.name: each for each in self.formats}
         self.tables = Tables()
         self.tables.progress_bar = progress_bar
         self.format_name, self.dry_run = format_name, dry_run
@@ -186,9 +189,8 @@ class Import(ABC):
                 self._file_names.append(file.name)
                 if index == 0 and self.batch and not self.batch.file_name:
                     self.batch.file_name = Path(file.name).name[:255]  # saved in the lock
-                name = self.format_name or formats.recognize(self.formats, file.begin)
-                self.result.formats.append(name)
-                format_ = self.formats[name]
+                format_ = self.known[self.format_name] if self.format_name else recognize(self.formats, file.begin)
+                self.result.formats.append(format_.name)
                 empty, first_position = True, index << LINE_BITS
                 items = format_.reader.read(file.lines, **self.reader_options(format_))
                 for item in self.tables.progress_bar(items, desc=Path(file.name).name, unit=" rows"):

@@ -91,8 +91,9 @@ class ImportCommand(BackgroundCommand):
         parser.add_argument("files", metavar="FILE", nargs="+", help="Plain or gzip; - for standard input.")
         super().add_arguments(parser)
         formats = self.importer.formats
-        names = ", ".join(f"{name} ({format_.title})" for name, format_ in formats.items())
-        parser.add_argument("--format", choices=formats, help=f"File format; by default recognized: {names}.")
+        titles = ", ".join(f"{each.name} ({each.title})" for each in formats)
+        names = [each.name for each in formats]
+        parser.add_argument("--format", choices=names, help=f"File format; by default recognized: {titles}.")
         parser.add_argument("--encoding", help="Such as cp1252, for files in neither UTF-8 nor with a byte order mark.")
         parser.add_argument("--rejects", metavar="FILE", help="List all rejected rows in FILE, which must not exist.")
         parser.add_argument("--dry-run", action="store_true", help="Read, check and count, without changing anything.")
@@ -121,7 +122,7 @@ class ImportCommand(BackgroundCommand):
                 raise CommandError(f"{describe(error)}. {self._interrupted(importer.tables.committed)}") from None
             except KeyboardInterrupt as error:
                 raise CommandError(self._interrupted(importer.tables.committed)) from error
-        titles = ", ".join(dict.fromkeys(importer.formats[name].title for name in result.formats))
+        titles = ", ".join(dict.fromkeys(importer.known[name].title for name in result.formats))
         if not options["dry_run"]:
             self._record(f"Imported ({titles}): {counts_text(result, all_of_them=True)}.")
         if options["json"]:

@@ -118,12 +118,6 @@ def manage(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.Co
         ({"ADMIN_PATH": "/"}, "ADMIN_PATH=back-office"),
         ({"ADMIN_PATH": "bücher"}, "ADMIN_PATH=back-office"),
         ({"LOG_LEVEL": "loud"}, "LOG_LEVEL"),
-        ({"REFRESH_SOURCES": "ftc,irs"}, "REFRESH_SOURCES names irs"),
-        ({"REFRESH_FTC_URL": "https://mirror.test/file.csv"}, "file{day}"),
-        *(
-            ({"REFRESH_FCC_URL": bad}, "REFRESH_FCC_URL must be a URL")
-            for bad in ("/srv/fcc.csv", "file:///srv/fcc.csv", "https://", "https://h:x/")
-        ),
         *(
             ({"SOURCE_A_PRICE": bad}, "SOURCE_A_PRICE must be a price")
             for bad in ("free", "-1", "nan", "snan", "Infinity", "1e9", "twilio=", "twilio:1", "0.1,trestle=x")
@@ -287,11 +281,9 @@ def test_a_space_separates_as_a_comma_does(tmp_path: Path) -> None:
     settings = load(
         tmp_path,
         METRICS_NETWORKS="10.0.0.0/8 2001:db8::/32\t::1",
-        REFRESH_SOURCES="ftc fcc",
         ADDRESS_BOOKS="office\nsales",
     )
     assert [str(network) for network in settings.METRICS_NETWORKS] == ["10.0.0.0/8", "2001:db8::/32", "::1/128"]
-    assert settings.REFRESH_SOURCES == ["ftc", "fcc"]
     assert settings.ADDRESS_BOOKS == ["office", "sales"]
 
 

@@ -102,6 +102,7 @@ from console import pages
 from accounts import customers, tokens
 from console import erasure
 from core.console_search import KINDS
+from phonebook.imports import COMPLAINT_FORMATS, data_sets
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import open_text
 from phonebook.models import NumberRule
@@ -143,6 +144,8 @@ for name in (b"Ann", b"Bob"):
     file = open_text("people.csv", content=BytesIO(b"number,name\\n447700900123," + name))
     ContactImport(on_reject=print).run([file])
 print(called)
+print(ContactImport(on_reject=print).run([open_text("plain", content=BytesIO(b"plain\\n"))]).formats, end=" ")
+print([each.name for each in COMPLAINT_FORMATS], data_sets.published())
 """
     assert run("shell", "--no-imports", "-c", script).splitlines() == [
         "plain plain True",
@@ -156,6 +159,7 @@ print(called)
         "True",
         "False",
         "['Ann False']",
+        "['plain'] ['plain', 'csv'] ['plain']",
     ]
 
 

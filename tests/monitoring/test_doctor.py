@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -74,14 +73,6 @@ def test_a_wrong_balance_is_found(sound: Integrator) -> None:
     assert problem[0] == "Balances"
     assert f"#{sound.token.pk}" in problem[1]
     assert "audit_credits" in problem[1]
-
-
-def test_a_new_installation_may_wait_for_its_first_download(sound: Integrator, settings: Any) -> None:
-    settings.SOURCE_B, settings.REFRESH_SOURCES = "complaints", ["ftc", "fcc"]
-    MigrationRecorder.Migration.objects.update(applied=timezone.now())
-    assert examine()["Complaint data"] == (True, "No published data is loaded. Not downloaded yet: fcc, ftc.")
-    MigrationRecorder.Migration.objects.update(applied=timezone.now() - timedelta(days=3))
-    assert "Complaint data is stale: fcc. It was never loaded." in problems()["Complaint data"]
 
 
 def test_a_failing_source_is_a_problem(sound: Integrator, settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""Fixtures: files to import, publishers of complaints, and address books on real servers, named in the settings."""
+"""Fixtures: files to import, and address books on real servers, named in the settings."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,10 +13,7 @@ from phonebook.imports.pipeline import TransferResult
 from phonebook.imports.readers.base import Rejected
 from phonebook.models import Contact
 from tests.directories import CardDAVBook, Radicale, Slapd
-from tests.phonebook.refreshing import publishers
 from tests.servers import required
-
-__all__ = ["publishers"]
 
 Configure = Callable[[Mapping[str, str]], None]
 

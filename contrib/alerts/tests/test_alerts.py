@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db.migrations.recorder import MigrationRecorder
 
 from accounts import audit
 from accounts.models import ApiToken, SearchHour
@@ -255,20 +254,14 @@ def test_audit_that_disagrees_opens_an_incident_until_one_agrees(clock: Clock) -
     assert list(open_incidents()) == []
 
 
-def test_stale_and_missing_data_open_incidents(settings: Any) -> None:
-    settings.SOURCE_A, settings.SOURCE_B = "geography", "complaints"
-    settings.REFRESH_SOURCES = ["ftc", "fcc"]
-    MigrationRecorder.Migration.objects.update(applied=NOW - 3 * DAY)
-    Dataset.objects.create(name="complaints ftc", version="2026-02-20", rows=1, loaded_at=NOW)
+def test_stale_data_opens_an_incident(settings: Any) -> None:
+    settings.SOURCE_A = "geography"
+    Dataset.objects.create(name=NUMBERING_PLAN, version="1.0", rows=1)
     checking.check()
-    shown = {each.subject: each.summary for each in open_incidents()}
-    assert set(shown) == {"ftc", "fcc", "numbering_plan"}
-    assert (shown["ftc"], shown["fcc"]) == ("The newest data is 17 days old.", "It was never loaded.")
-    Dataset.objects.update(version="2026-03-08")
-    assert NUMBERING_PLAN
+    assert (only().kind, only().subject) == ("data.stale", "numbering_plan")
     settings.SOURCE_A = "tests.connectors.Knows"
     checking.check()
-    assert {each.subject for each in open_incidents()} == {"fcc"}
+    assert list(open_incidents()) == []
 
 
 def test_address_book_that_fails_for_hours_opens_an_incident(settings: Any) -> None:

@@ -12,7 +12,6 @@ from contrib.alerts import checking, mutes
 from contrib.alerts.models import Incident
 from monitoring import task_runs
 from monitoring.models import TaskRun
-from phonebook.imports import data_sets
 from phonebook.imports.numbering_plan import NUMBERING_PLAN
 from phonebook.models import AddressBook, Dataset
 from tests.console.dashboard_rows import (
@@ -96,12 +95,12 @@ def test_tokens_that_stop_first_are_listed_first(admin_client: Client, settings:
 
 
 def test_critical_checks_come_before_the_others(admin_client: Client, settings: Any) -> None:
-    settings.SOURCE_A, settings.SOURCE_B = "geography", "complaints"
-    Dataset.objects.create(name=data_sets.days_name("ftc"), version="2026-01-31", rows=1)
+    settings.SOURCE_A = "geography"
+    Dataset.objects.create(name=NUMBERING_PLAN, version="1.0", rows=1)
     count_requests("found_one", 50)
     count_requests("failed", 50)
     text = words(admin_client.get(URL).text)
-    assert text.index("Searches: unhealthy") < text.index("Complaint data: unhealthy")
+    assert text.index("Searches: unhealthy") < text.index("Numbering plan: unhealthy")
 
 
 def test_critical_alerts_come_before_other_checks(admin_client: Client, settings: Any) -> None:
@@ -148,13 +147,12 @@ def test_failing_searches_need_attention_without_alerts(admin_client: Client) ->
 
 
 def test_stale_data_needs_attention_without_alerts(admin_client: Client, settings: Any) -> None:
-    settings.SOURCE_A, settings.SOURCE_B, settings.ADDRESS_BOOKS = "geography", "complaints", ["office"]
+    settings.SOURCE_A, settings.ADDRESS_BOOKS = "geography", ["office"]
     Dataset.objects.create(name=NUMBERING_PLAN, version="1.0", rows=1)
-    Dataset.objects.create(name=data_sets.days_name("ftc"), version="2026-01-31", rows=1)
     AddressBook.objects.create(name="office", error="401: the password is rejected", failed_at=NOW)
     TaskRun.objects.create(name="audit_credits", failed_at=NOW)
     text = words(admin_client.get(URL).text.partition("Needs attention")[2].partition("<details")[0])
-    for found in ("Numbering plan is not current", "Complaint data is stale: ftc", "not synchronized: office"):
+    for found in ("Numbering plan is not current", "not synchronized: office"):
         assert found in text
     assert "Balances and the ledger disagree" in text
     assert "needs attention." not in text

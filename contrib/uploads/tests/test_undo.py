@@ -1,7 +1,6 @@
 """An undo restores exactly what its import changed, unless it was changed since; an interrupted one continues."""
 
 from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -11,13 +10,10 @@ from console import erasure
 from contrib.uploads import undo
 from contrib.uploads.undo import CannotUndo, UndoResult
 from phonebook.imports import batches, staging
-from phonebook.imports.refresh import refresh
 from phonebook.models import ComplaintDay, Contact, Dataset, ImportBatch
 from tests import plugin
 from tests.phonebook.commands.imports import Ran
-from tests.phonebook.imports.loading import FIRST, TODAY, Write, block_list, contacts, edit, names, stored
-from tests.phonebook.refreshing import Publishers
-from tests.phonebook.refreshing import stored as rows_by_day
+from tests.phonebook.imports.loading import FIRST, Write, block_list, contacts, edit, names, stored
 
 State = ImportBatch.State
 
@@ -78,20 +74,6 @@ def test_rows_that_were_changed_since_are_left_and_listed(write: Write) -> None:
     )
     with pytest.raises(CannotUndo, match="It was undone"):
         undo.undo(batch_id=one, by="ann")
-
-
-@pytest.mark.django_db
-def test_undone_days_can_be_refreshed_again(publishers: Publishers) -> None:
-    day = TODAY - timedelta(days=max(0, TODAY.isoweekday() - 5))
-    publishers.publish_ftc(str(day))
-    publishers.publish_fcc(TODAY)
-    for _ in range(2):
-        results = dict(refresh(["ftc", "fcc"], today=TODAY))
-        assert [results[source].added for source in ("ftc", "fcc")] == [20, 20]
-        for batch in ImportBatch.objects.filter(state=State.DONE).order_by("-finished_at"):
-            undo.undo(batch_id=batch.pk, by="ann")
-        assert not rows_by_day("ftc")
-        assert not Dataset.objects.exists()
 
 
 @pytest.mark.django_db

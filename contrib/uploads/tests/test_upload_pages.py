@@ -49,10 +49,10 @@ def send(
 
 
 def test_file_is_received_in_parts(operator: Client) -> None:
-    url = begin(operator, format="vcard", region="us", source="desk", encoding="cp1252").json()["part"]
+    url = begin(operator, format="csv", region="us", source="desk", encoding="cp1252").json()["part"]
     upload = ImportUpload.objects.get()
     assert (upload.user.username, upload.state) == ("olga", "uploading")
-    assert upload.options == {"format": "vcard", "region": "US", "encoding": "cp1252"}
+    assert upload.options == {"format": "csv", "region": "US", "encoding": "cp1252"}
     assert "The upload was not completed" in operator.get(FORM).text
     for _ in range(2):  # also when it is sent again
         assert send(operator, url).json() == {"received": len(CSV)}

@@ -13,17 +13,17 @@ SHOWN_DAYS = 10
 
 class Command(ImportCommand):
     help = (
-        "Import complaints from the FTC's Do Not Call files, the FCC's unwanted calls, PhoneBlock's block list, or CSV "
-        "files with the columns number, day, total and optionally robocalls, source and subject. For each source, the "
-        "days that the files contain, all files together, replace the stored ones; PhoneBlock's list replaces the "
-        "numbers that it names and removes those with 0 votes. " + REJECTED_ROWS
+        "Import complaints from CSV files with the columns number, day, total and optionally robocalls, source and "
+        "subject, or from another format that --format names. For each source, the days that the files contain, all "
+        "files together, replace the stored ones; a block list replaces the numbers that it names and removes those "
+        "with 0 votes. " + REJECTED_ROWS
     )
     importer = ComplaintImport
     noun = "complaint days"
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--source", help="Source of the complaints; default: ftc, fcc, phoneblock or import.")
+        parser.add_argument("--source", help="Source of the complaints; default: that of the format, for csv import.")
         parser.add_argument(
             "--full", action="store_true", help="The block list is complete: remove the numbers that it does not name."
         )

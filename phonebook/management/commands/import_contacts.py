@@ -9,9 +9,9 @@ from phonebook.management.import_command import REJECTED_ROWS, ImportCommand
 
 class Command(ImportCommand):
     help = (
-        "Import contacts from vCard 2.1, 3.0 or 4.0, from Google's or Outlook's CSV, or from a CSV file with the "
-        "columns number, name and location, in any order. Every number of a contact gets the contact's name and "
-        "location, in place of stored ones; a number that occurs twice counts the first time. " + REJECTED_ROWS
+        "Import contacts from CSV files with the columns number, name and location, in any order, or from another "
+        "format that --format names. Every number of a contact gets the contact's name and location, in place of "
+        "stored ones; a number that occurs twice counts the first time. " + REJECTED_ROWS
     )
     importer = ContactImport
     noun = "contacts"

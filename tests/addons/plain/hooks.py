@@ -5,7 +5,7 @@ from console import blocks, pages
 from core import console_search, retention
 from lookup.vendors import SAMPLES
 from monitoring import hooks as monitoring
-from phonebook.imports import CHANGE_STORES
+from phonebook.imports import CHANGE_STORES, COMPLAINT_FORMATS, CONTACT_FORMATS, Format
 
 PACKAGE = "tests.addons.plain"
 
@@ -43,3 +43,5 @@ retention.NUMBERED.add(
 )
 SAMPLES.add(f"{PACKAGE}.services.samples")
 CHANGE_STORES.add(f"{PACKAGE}.services.store")
+CONTACT_FORMATS.add(Format("plain", "Plain text", f"{PACKAGE}.services.PlainReader"))
+COMPLAINT_FORMATS.add(Format("plain", "Plain", f"{PACKAGE}.services.PlainReader", "plain", is_published=True))

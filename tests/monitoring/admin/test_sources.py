@@ -12,6 +12,7 @@ from django.utils import timezone
 from core.cells import money
 from monitoring.source_statistics import advice
 from monitoring.templatetags.figures import milliseconds
+from phonebook.imports import data_sets
 from phonebook.models import Dataset
 from tests.accounts.admin.pages import query_count
 from tests.console.dashboard_rows import NOW, add_result, count_calls
@@ -72,8 +73,13 @@ def test_page_runs_a_fixed_number_of_queries(admin_client: Client) -> None:
     assert query_count(admin_client, URL) == few
 
 
-def test_complaint_data_is_listed_with_its_age(admin_client: Client, settings: Any) -> None:
-    assert "No data of the FTC, the FCC or PhoneBlock is loaded." in admin_client.get(URL).text
+def test_complaint_data_is_listed_with_its_age(
+    admin_client: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_sets, "published", list)
+    assert "Complaint data" not in admin_client.get(URL).text
+    monkeypatch.setattr(data_sets, "published", lambda: ["ftc", "phoneblock"])
+    assert "No published complaints are loaded." in admin_client.get(URL).text
     settings.COMPLAINT_STALE_DAYS = 7
     Dataset.objects.create(name="complaints ftc", version="2026-03-01", rows=1, loaded_at=NOW - timedelta(days=2))
     Dataset.objects.create(name="list phoneblock", version="42", rows=1, loaded_at=NOW - timedelta(days=1))

@@ -7,6 +7,8 @@ from typing import Any
 
 from django.core.management import CommandError, call_command
 
+from phonebook.models import ComplaintDay
+
 JANE = 12125550142
 TODAY = datetime.now(UTC).date()
 
@@ -26,3 +28,8 @@ class Ran:
         assert self.error is None, self.error
         said = json.loads(self.out)
         return {name: said[name] for name in ("added", "changed", "unchanged", "removed", "repeated") if said[name]}
+
+
+def complaint_days(**only: Any) -> list[tuple[Any, ...]]:
+    rows = ComplaintDay.objects.filter(**only).order_by("number", "source", "day")
+    return list(rows.values_list("number", "source", "day", "total", "robocalls", "subject__text"))

@@ -4,6 +4,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
+from phonebook.imports import COMPLAINT_FORMATS
 from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import open_text
@@ -35,6 +38,8 @@ def complaints(write: Write, rows: dict[tuple[int, int], int]) -> int:
 
 
 def block_list(write: Write, version: int, votes: dict[int, int], *, full: bool = False) -> int:
+    if not any(each.is_list for each in COMPLAINT_FORMATS):
+        pytest.skip("no add-on with a format of block lists")
     entries = ",".join(f'{{"phone":"+{FIRST + n}","rating":"G_FRAUD","votes":{count}}}' for n, count in votes.items())
     path = write(f'{{"numbers":[{entries}],"version":{version}}}', "list.json")
     importer = ComplaintImport(on_reject=lambda *row: None, today=TODAY, full=full, allow_loss=True)

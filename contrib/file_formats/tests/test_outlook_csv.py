@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from phonebook.imports.readers import outlook_csv
+from contrib.file_formats import outlook_csv
 from phonebook.imports.readers.base import NO_NAME_OR_LOCATION, NO_NUMBER, REPEATED_IN_CONTACT, ContactRow, Rejected
 
 PHONES = (

@@ -4,8 +4,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from phonebook.imports import data_sets
-from phonebook.imports.refresh import DEFAULT_SOURCES, AlreadyRunning, refresh
+from contrib.file_formats.conf import SOURCES
+from contrib.file_formats.refresh import DEFAULT_SOURCES, AlreadyRunning, refresh
 from phonebook.management.import_command import BackgroundCommand
 from phonebook.models import ComplaintDay
 
@@ -21,9 +21,7 @@ class Command(BackgroundCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument(
-            "--source", action="append", choices=data_sets.PUBLISHED, help="Only this source; may be repeated."
-        )
+        parser.add_argument("--source", action="append", choices=SOURCES, help="Only this source; may be repeated.")
         parser.add_argument(
             "--full", action="store_true", help="PhoneBlock: get the whole list instead of the changes (once a month)."
         )

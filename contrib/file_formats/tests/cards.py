@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from phonebook.imports.readers import vcard
+from contrib.file_formats import vcard
 from phonebook.imports.readers.base import ContactRow, Rejected
 
 NUMBER = 12125550142

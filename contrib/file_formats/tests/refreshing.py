@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from contrib.file_formats.tests.publisher import Publisher
 from phonebook.models import ComplaintDay
-from tests.publisher import Publisher
 
 TOKEN = "hunter2"
 FCC_PATH = "/rows.csv?accessType=DOWNLOAD"

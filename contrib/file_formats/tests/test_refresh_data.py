@@ -5,14 +5,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings as chosen
 from django.contrib.admin.models import LogEntry
 
+from contrib.file_formats.refresh import refresh_lock
+from contrib.file_formats.tests.refreshing import Publishers
 from lookup.answers import Found
 from lookup.connectors.tables import Complaints
-from phonebook.imports.refresh import refresh_lock
+from phonebook.models import ComplaintDay, Dataset, ImportBatch
 from tests import awaited
 from tests.phonebook.commands.imports import TODAY, Ran
-from tests.phonebook.refreshing import Publishers
 from tests.upstream import raw
 
 pytestmark = pytest.mark.django_db
@@ -67,3 +69,16 @@ def test_second_run_says_that_another_one_is_running(publishers: Publishers) -> 
         ran = Ran("refresh_data")
     assert str(ran.error) == "Another refresh_data is running. Nothing was changed."
     assert publishers.fcc.requests == []
+
+
+@pytest.mark.skipif("uploads" not in chosen.ADDONS, reason="without the add-on uploads nothing can be undone")
+def test_undone_days_can_be_refreshed_again(publishers: Publishers) -> None:
+    publishers.publish_ftc(str(WEEKDAY))
+    publishers.publish_fcc(TODAY)
+    for _ in range(2):
+        said = json.loads(Ran("refresh_data", "--json").out)
+        assert [said[source]["added"] for source in ("ftc", "fcc")] == [20, 20]
+        for batch in ImportBatch.objects.filter(state=ImportBatch.State.DONE).order_by("-finished_at"):
+            assert Ran("undo_import", str(batch.pk)).error is None
+        assert not ComplaintDay.objects.exists()
+        assert not Dataset.objects.exists()

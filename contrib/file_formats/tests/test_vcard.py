@@ -2,9 +2,10 @@
 
 import pytest
 
-from phonebook.imports.readers import base, vcard
+from contrib.file_formats import vcard
+from contrib.file_formats.tests.cards import MASKED, NUMBER, of_card, read, rows
+from phonebook.imports.readers import base
 from phonebook.imports.readers.base import Rejected
-from tests.phonebook.imports.readers.cards import MASKED, NUMBER, of_card, read, rows
 
 pytestmark = pytest.mark.once
 

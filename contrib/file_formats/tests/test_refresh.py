@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from django.db import DatabaseError
 
+from contrib.file_formats.refresh import refresh
+from contrib.file_formats.tests.publisher import chunked, truncated
+from contrib.file_formats.tests.refreshing import LIST_PATH, TOKEN, Publishers, stored
 from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.pipeline import TransferResult
-from phonebook.imports.refresh import refresh
 from phonebook.models import Dataset
-from tests.phonebook.refreshing import LIST_PATH, TOKEN, Publishers, stored
-from tests.publisher import chunked, truncated
 from tests.upstream import BOMB, Behaviour, raw
 
 pytestmark = pytest.mark.django_db

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from phonebook.imports.readers import base, vcard
+from contrib.file_formats import vcard
+from contrib.file_formats.tests.cards import NUMBER, of_card, read
+from phonebook.imports.readers import base
 from phonebook.imports.readers.base import Rejected
-from tests.phonebook.imports.readers.cards import NUMBER, of_card, read
 
 pytestmark = pytest.mark.once
 

@@ -7,10 +7,10 @@ import vobject
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contrib.file_formats import vcard
+from contrib.file_formats.tests.cards import NUMBER, read
 from core.text import clean_text
-from phonebook.imports.readers import vcard
 from phonebook.imports.readers.base import Rejected
-from tests.phonebook.imports.readers.cards import NUMBER, read
 
 pytestmark = pytest.mark.once
 

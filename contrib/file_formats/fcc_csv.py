@@ -9,10 +9,10 @@ import time
 from collections.abc import Sequence
 from datetime import date
 
+from contrib.file_formats.ftc_csv import parse_nanp_number
 from core.text import clean_text
 from phonebook.imports.readers import base, csv_rows
 from phonebook.imports.readers.base import InvalidCell
-from phonebook.imports.readers.ftc_csv import parse_nanp_number
 
 _TYPES = ("type of call", "type of call or messge", "type of call or message", "type of call or message(s)")
 _ROBOCALL = "prerecorded voice"

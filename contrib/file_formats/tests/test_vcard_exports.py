@@ -5,9 +5,9 @@ The files are hand-written copies of real ones. The expected line numbers are co
 
 import pytest
 
+from contrib.file_formats.tests.cards import NUMBER, read
 from phonebook.imports.readers import base
 from phonebook.imports.readers.base import Rejected
-from tests.phonebook.imports.readers.cards import NUMBER, read
 
 pytestmark = pytest.mark.once
 

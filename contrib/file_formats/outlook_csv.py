@@ -8,9 +8,9 @@ Nobody publishes lists of their columns, and each language has its own names. So
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from contrib.file_formats.google_csv import GoogleReader
 from core.text import clean_text
 from phonebook.imports.readers import base, csv_rows
-from phonebook.imports.readers.google_csv import GoogleReader
 
 
 def _words(text: str) -> frozenset[str]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from contrib.file_formats.fcc_csv import FCCReader
+from contrib.file_formats.ftc_csv import FTCReader
 from phonebook.imports.readers.base import NOT_UTF8, ComplaintRow, Rejected
 from phonebook.imports.readers.csv_rows import TOO_MANY_CELLS, UNCLOSED_QUOTE
-from phonebook.imports.readers.fcc_csv import FCCReader
-from phonebook.imports.readers.ftc_csv import FTCReader
 
 TODAY = date(2026, 3, 6)
 DAY = date(2021, 8, 12)

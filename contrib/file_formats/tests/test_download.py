@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import requests
 
+from contrib.file_formats import download
+from contrib.file_formats.download import DownloadFailed, NotPublished
+from contrib.file_formats.tests.publisher import CSV, Publisher, chunked, redirect, truncated
 from core import http
-from phonebook.imports import download
-from phonebook.imports.download import DownloadFailed, NotPublished
 from phonebook.imports.files import open_text
 from phonebook.imports.readers.base import UnreadableFile
-from tests.publisher import CSV, Publisher, chunked, redirect, truncated
 from tests.upstream import Behaviour, drips_body, endless, hangs, raw, resets
 
 BODY = b"number,day\n" * 50_000

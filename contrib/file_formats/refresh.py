@@ -18,11 +18,11 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import close_old_connections
 
+from contrib.file_formats.download import DownloadFailed, NotPublished, download
 from core.addresses import policy_for
 from core.database_errors import describe
 from phonebook.imports import data_sets
 from phonebook.imports.complaints import ComplaintImport
-from phonebook.imports.download import DownloadFailed, NotPublished, download
 from phonebook.imports.files import open_text
 from phonebook.imports.pipeline import TransferResult
 from phonebook.imports.readers.base import UnreadableFile
@@ -66,7 +66,7 @@ def refresh_lock() -> Iterator[Path]:
 def refresh(
     sources: Iterable[str], *, today: date, full: bool = False, allow_loss: bool = False
 ) -> Iterator[tuple[str, TransferResult]]:
-    """Refresh the sources (names in data_sets.PUBLISHED) one after the other, and yield each one's result.
+    """Refresh the sources (names of conf.SOURCES) one after the other, and yield each one's result.
 
     `today`: in UTC. `full`: get PhoneBlock's whole list instead of its changes. `allow_loss`: as for ComplaintImport.
     A source that fails does not affect the others. Raises AlreadyRunning, and OSError, before the first source.

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from phonebook.imports.readers import base, phoneblock
+from contrib.file_formats import phoneblock
+from phonebook.imports.readers import base
 from phonebook.imports.readers.base import (
     NOT_UTF8,
     ComplaintRow,

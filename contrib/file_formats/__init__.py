@@ -1,0 +1,1 @@
+"""Files of other products, and published complaints: docs/importing.md."""

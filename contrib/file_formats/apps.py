@@ -1,0 +1,5 @@
+from core.addons import Addon
+
+
+class FileFormatsAddon(Addon):
+    name = "contrib.file_formats"
