@@ -72,11 +72,12 @@ class Grant(NamedTuple):
 
 class View(NamedTuple):
     """A page of the console that belongs to no model. `view`: the dotted path of a function, imported when the page is
-    first opened."""
+    first opened, which is called for users with `permission`, if there is one."""
 
     route: str
     view: str
     name: str
+    permission: str = ""
 
 
 class Extension(NamedTuple):

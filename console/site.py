@@ -33,10 +33,10 @@ from unfold.forms import AuthenticationForm
 from unfold.sites import UnfoldAdminSite
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminRadioSelectWidget, UnfoldAdminTextInputWidget
 
-from console import login_limits, login_log, pages, second_factor, status_page
+from console import login_limits, login_log, pages, second_factor
 from console.invitation_page import InvitationView
 from core import history, throttling
-from core.admin import ConsoleAdmin, Secret, submitted
+from core.admin import ConsoleAdmin, Secret, require, submitted
 
 #: How long the set-up page with a new secret can be submitted.
 _SET_UP_WITHIN_S = 3600
@@ -49,14 +49,22 @@ _ENDED, _ENDED_S = "session_ended", 600
 _CODE_ATTRS = {"autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false"}
 
 
-def _imported(view: str) -> Callable[[HttpRequest], HttpResponse]:
-    """The view with this dotted path, imported by its first request: it needs the admin modules, and they this one."""
+#: The console's own.
+_VIEWS = (
+    pages.View("status/", "console.status_page.view", "status", "monitoring.view_source"),
+    pages.View("running-out/", "console.dashboard.running_out", "running_out", "accounts.view_apitoken"),
+)
 
-    def imported(request: HttpRequest) -> HttpResponse:
-        response: HttpResponse = import_string(view)(request)
+
+def _permitted(view: pages.View) -> Callable[[HttpRequest], HttpResponse]:
+    """The view itself is imported by its first request: it needs the admin modules, and they this one."""
+
+    def permitted(request: HttpRequest) -> HttpResponse:
+        require(not view.permission or request.user.has_perm(view.permission))
+        response: HttpResponse = import_string(view.view)(request)
         return response
 
-    return imported
+    return permitted
 
 
 class _UserForm(forms.Form):
@@ -177,9 +185,7 @@ class ConsoleSite(UnfoldAdminSite):
             # Django's requires has_permission; staff who cannot enter a code must be able to log out too.
             path("logout/", self.logout, name="logout"),
             path("invitation/<uidb64>/<token>/", InvitationView.as_view(), name="invitation"),
-            path("status/", verified(status_page.view), name="status"),
-            path("running-out/", verified(_imported("console.dashboard.running_out")), name="running_out"),
-            *(path(each.route, verified(_imported(each.view)), name=each.name) for each in pages.VIEWS),
+            *(path(each.route, verified(_permitted(each)), name=each.name) for each in (*_VIEWS, *pages.VIEWS)),
             path("second-factor/", verified(self.overview), name="second_factor"),
             path("second-factor/verify/", self.verify, name="second_factor_verify"),
             path("second-factor/set-up/", self.set_up, name="second_factor_set_up"),

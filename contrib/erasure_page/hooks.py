@@ -10,4 +10,4 @@ pages.SIDEBAR.add(
         after="Imports",
     )
 )
-pages.VIEWS.add(pages.View("erase-a-number/", "contrib.erasure_page.views.view", NAME))
+pages.VIEWS.add(pages.View("erase-a-number/", "contrib.erasure_page.views.view", NAME, "phonebook.erase_contact"))

@@ -7,4 +7,4 @@ pages.SIDEBAR.add(
         "Monitoring", pages.Page("Test a number", "phone_in_talk", NAME, "monitoring.test_lookup"), after="Sources"
     )
 )
-pages.VIEWS.add(pages.View("test-a-number/", "contrib.lookup_tester.admin.view", NAME))
+pages.VIEWS.add(pages.View("test-a-number/", "contrib.lookup_tester.admin.view", NAME, "monitoring.test_lookup"))
