@@ -7,7 +7,6 @@ from django.utils import timezone
 from monitoring import service_status, source_report
 
 
-
 def view(request: HttpRequest) -> HttpResponse:
     """The block alone, which status.js requests."""
     now = timezone.now()

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.utils.module_loading import import_string
 
 from core import addons
 from tests.cases import kinds
 from tests.cases.case import FOLDERS, Case
 from tests.plugin import SLOW_FIXTURES, of_addons
 
-KINDS = {name: getattr(kinds, name) for name in kinds.__all__} | of_addons("KINDS")
+OF_ADDONS = {name: import_string(path) for name, path in of_addons("KINDS").items()}
+KINDS = {name: getattr(kinds, name) for name in kinds.__all__} | OF_ADDONS
 #: Otherwise a kind that is not there may be an add-on's.
 HAS_ALL_KINDS = settings.ADDONS and set(settings.ADDONS).issuperset(addons.in_package())
 

@@ -1,7 +1,5 @@
-from tests.cases.kinds.files import contacts
-
 #: For tests/cases.
-KINDS = {"exported_contacts": contacts}
+KINDS = {"exported_contacts": "tests.cases.kinds.files.contacts"}
 #: For tests/test_patterns.py.
 WORST = {
     "contrib.file_formats.fritzbox._CONTROL": "&#x1",

@@ -3,8 +3,6 @@ from typing import Any
 from django.db.models import Model
 from django.utils import timezone
 
-from contrib.file_lookups.tests.kinds import number_file
-
 MODEL = "file_lookups.filelookup"
 
 
@@ -19,7 +17,7 @@ def _run(row: Model) -> None:
 
 
 #: For tests/cases.
-KINDS = {"number_file": number_file}
+KINDS = {"number_file": "contrib.file_lookups.tests.kinds.number_file"}
 #: For tests/console/console_rows.py: what makes a row of the model.
 ROWS = {MODEL: _ready}
 #: For tests/console/role_table.py.

@@ -1,7 +1,5 @@
-from contrib.preset_tools.tests.kinds import vendor_reply
-
 #: For tests/cases.
-KINDS = {"vendor_reply": vendor_reply}
+KINDS = {"vendor_reply": "contrib.preset_tools.tests.kinds.vendor_reply"}
 #: For tests/test_patterns.py.
 WORST = {
     "contrib.preset_tools.management.commands.check_preset._BLANK_LINE": "\r\n",

@@ -1,7 +1,5 @@
-from contrib.telephones.tests.kinds import telephone_directory
-
 #: For tests/cases.
-KINDS = {"telephone_directory": telephone_directory}
+KINDS = {"telephone_directory": "contrib.telephones.tests.kinds.telephone_directory"}
 #: For tests/test_patterns.py.
 WORST = {
     "contrib.telephones.directory._NOT_DISPLAYED": '"<',
