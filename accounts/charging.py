@@ -122,7 +122,7 @@ async def _answer(
         claim = begun
 
 
-async def _execute(attempt: debit.Debit) -> debit.Outcome:
+async def _execute(attempt: debit.Debit) -> debit.DebitResult:
     """`attempt`'s outcome, found in the ledger if its reply is lost. Raises ConnectionLost if it was not committed, or
     that cannot be found out in time, and core.db's other errors."""
     try:
@@ -138,7 +138,7 @@ async def _execute(attempt: debit.Debit) -> debit.Outcome:
         raise
 
 
-async def _find(attempt: debit.Debit) -> debit.Outcome | None:
+async def _find(attempt: debit.Debit) -> debit.DebitResult | None:
     """None if it is unknown when the search has to end."""
     deadline = db.deadline.get()
     while True:

@@ -20,7 +20,7 @@ The states of an `Idempotency-Key`'s record, whose `entry_id` is the charge, and
     erased, free    NULL              NULL         NULL      ''      claimed by begin
     claimed, paid   set               set          set       ''      charged by answer_paid, erased by release
 
-    charge          entry_id  Outcome.held  what charging.charge does
+    charge          entry_id  DebitResult.held  what charging.charge does
     committed       set       True          answers
     no credit left  None      True          releases the claim, and raises NoCreditsLeft
     epoch ended     None      True          executes the debit again, with the token's present epoch
@@ -129,7 +129,7 @@ WHERE token_id = :token_id AND created_at = :created_at AND kind = 'search' AND 
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DebitResult:
     """`held`: whether the claim, if there is one, was held. `entry_id` and `balance`: None if no credit was taken."""
 
     held: bool
@@ -162,32 +162,32 @@ class Debit:
     answer: dict[str, Any]
     claim: Claim | None
 
-    async def execute(self) -> Outcome:
+    async def execute(self) -> DebitResult:
         """Take the credit, if there is one, the epoch has not ended, and the claim is held. Raises core.db's
         errors: after ConnectionLost the outcome is unknown, after CommitsSuspended nothing was sent."""
         if db.VENDOR == "sqlite":
             return await db.acommit_with_connection(self._execute_on_sqlite)
         if self.claim is None:
             row = await db.acommit_one(*_CHARGE(self._values()))
-            return Outcome(*row) if row else Outcome(True, None, None)
-        return Outcome(*await db.acommit_one(*_CHARGE_WITH_CLAIM(self._values() | self._answer(self.claim))))
+            return DebitResult(*row) if row else DebitResult(True, None, None)
+        return DebitResult(*await db.acommit_one(*_CHARGE_WITH_CLAIM(self._values() | self._answer(self.claim))))
 
-    def _execute_on_sqlite(self) -> Outcome:
+    def _execute_on_sqlite(self) -> DebitResult:
         values = self._values()
         with transaction.atomic():
             if self.claim is not None:
                 values |= self._answer(self.claim)
                 if db.fetch_one(*_SQLITE_CLAIM(values)) is None:
-                    return Outcome(False, None, None)
+                    return DebitResult(False, None, None)
             if (debited := db.fetch_one(*_SQLITE_DEBIT(values))) is None:
-                return Outcome(True, None, None)
+                return DebitResult(True, None, None)
             (values["balance"],) = debited
             (values["entry_id"],) = db.fetch_one(*_SQLITE_ENTRY(values))
             if self.claim is not None:
                 db.run(*_SQLITE_ANSWER(values))
-            return Outcome(True, values["entry_id"], values["balance"])
+            return DebitResult(True, values["entry_id"], values["balance"])
 
-    async def find(self) -> Outcome:
+    async def find(self) -> DebitResult:
         """What became of this debit, whose reply was lost; without a credit taken, it is certain that none will be. As
         `close_debit`, by one statement after the other. Raises core.db's errors.
 
@@ -197,7 +197,7 @@ class Debit:
         await db.afetch_one(*_END_EPOCH(values))
         # The end of the epoch was committed after the entry, so a synchronous standby has the entry too.
         row = await db.afetch_one(*_FIND(values))
-        return Outcome(True, *row) if row else Outcome(True, None, None)
+        return DebitResult(True, *row) if row else DebitResult(True, None, None)
 
     def _values(self) -> dict[str, Any]:
         return {

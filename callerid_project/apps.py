@@ -10,6 +10,6 @@ class ProjectConfig(AppConfig):
     name = "callerid_project"
 
     def ready(self) -> None:
-        from callerid_project import checks  # noqa: F401  (registers them)
+        from callerid_project import system_checks  # noqa: F401  (registers them)
 
         got_request_exception.connect(log_uncaught)

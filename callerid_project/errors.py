@@ -19,7 +19,7 @@ from django.views import defaults
 from rest_framework import exceptions
 
 from accounts import charging, idempotency
-from core import admission, commits, numbers, pages, request_body, throttling
+from core import admission, attempt_limits, commits, numbers, pages, request_body
 from core.database_errors import OutOfTime, concerns_all_searches, describe
 from lookup import parsers, search
 
@@ -32,7 +32,7 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     request_body.BodyTooLarge: (413, "Request body too large", "invalid"),
     request_body.IncompleteBody: (400, parsers.MALFORMED, "invalid"),
     exceptions.AuthenticationFailed: (401, "Invalid or missing token", "unauthorized"),
-    throttling.TooManyAttempts: (429, "Rate limit exceeded", "unauthorized"),
+    attempt_limits.TooManyAttempts: (429, "Rate limit exceeded", "unauthorized"),
     exceptions.Throttled: (429, "Rate limit exceeded", "rate_limited"),
     numbers.InvalidNumber: (400, "Invalid phone number ({})", "invalid"),
     idempotency.InvalidKey: (400, "Invalid Idempotency-Key", "invalid"),

@@ -23,8 +23,8 @@ from django.middleware.security import SecurityMiddleware
 from callerid_project.errors import field_refused, in_admin, logged_out
 from callerid_project.logging import REQUEST_ID, Facts, request_id
 from core import tracing
+from core.client_address import client_address
 from core.text import MAX_FIELD
-from core.throttling import client_address
 from monitoring import http_metrics
 from monitoring.health import forwarding
 

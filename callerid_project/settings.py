@@ -261,7 +261,7 @@ CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"},
     # django-ratelimit's counters. Large enough for 100,000 addresses: culling would drop counters that still count.
     "rate_limits": {
-        "BACKEND": "core.throttling.RedisOrLocalCache"
+        "BACKEND": "core.attempt_limits.RedisOrLocalCache"
         if REDIS_URL
         else "django.core.cache.backends.locmem.LocMemCache",
         "KEY_PREFIX": "callerid",
@@ -270,7 +270,7 @@ CACHES = {
 }
 RATELIMIT_USE_CACHE = "rate_limits"
 RATELIMIT_VIEW = "console.login_limits.too_many_attempts"
-RATELIMIT_IP_META_KEY = "core.throttling.client_address"
+RATELIMIT_IP_META_KEY = "core.client_address.client_address"
 # How long Redis may take to answer. Then each process counts on its own, and tries Redis again after
 # REDIS_RETRY_S.
 REDIS_TIMEOUT_S = env.number("REDIS_TIMEOUT_S", 0.1, least=0.01, most=10)

@@ -1,6 +1,6 @@
 """Rate limits on guessing passwords, authentication codes and links in the console (ADMIN_LOGIN_RATE).
 
-Each function raises throttling.TooManyAttempts. Call it before what it counts is checked: the limits then hold for
+Each function raises attempt_limits.TooManyAttempts. Call it before what it counts is checked: the limits then hold for
 concurrent attempts too.
 """
 
@@ -12,14 +12,14 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from console import login_log
-from core import throttling
+from core import attempt_limits
 
 
 def count_login(request: HttpRequest) -> None:
     """Count a login attempt by client address and by user name, whether or not such a user exists, so that the response
     does not tell."""
     _count(request, "admin-login")
-    _count(request, "admin-login-name", key=throttling.user_name)
+    _count(request, "admin-login-name", key=attempt_limits.user_name)
 
 
 def count_password(request: HttpRequest) -> None:
@@ -39,10 +39,10 @@ def count_code(request: HttpRequest) -> None:
 
 
 def _count(request: HttpRequest, group: str, **key: Any) -> None:
-    throttling.count_attempt(request, group=group, rate=settings.ADMIN_LOGIN_RATE, **key)
+    attempt_limits.count_attempt(request, group=group, rate=settings.ADMIN_LOGIN_RATE, **key)
 
 
-def too_many_attempts(request: HttpRequest, error: throttling.TooManyAttempts) -> HttpResponse:
+def too_many_attempts(request: HttpRequest, error: attempt_limits.TooManyAttempts) -> HttpResponse:
     """RATELIMIT_VIEW: the page with which django-ratelimit's middleware answers TooManyAttempts."""
     login_log.log_throttled(request, error.group)
     context = {**admin.site.each_context(request), "title": "Too many attempts", "wait_s": error.wait_s}

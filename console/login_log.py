@@ -16,8 +16,9 @@ from django.dispatch import receiver
 from django.http import HttpRequest
 
 from console import second_factor
-from core import history, throttling
-from core.throttling import FAILED_AUTHENTICATIONS, client_address
+from core import attempt_limits, history
+from core.attempt_limits import FAILED_AUTHENTICATIONS
+from core.client_address import client_address
 
 log = logging.getLogger(__name__)
 
@@ -81,5 +82,5 @@ def _came_over_http(request: HttpRequest) -> bool:
 def _existing(name: str) -> str:
     """`name` if a user has it, else UNKNOWN."""
     # Cut first: normalizing takes quadratic time over a long run of combining characters. No user has a longer name.
-    name = User.normalize_username(name.strip()[: throttling.MAX_USER_NAME])
+    name = User.normalize_username(name.strip()[: attempt_limits.MAX_USER_NAME])
     return name if User.objects.filter(username=name).exists() else UNKNOWN

@@ -24,7 +24,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from console.models import Invitation
 from core import history
-from core.throttling import TooManyAttempts
+from core.attempt_limits import TooManyAttempts
 
 RECOVERY_CODES = 10
 _TOTP_CODE = re.compile(r"[0-9]{6}")

@@ -35,7 +35,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminRadioSelectWidg
 
 from console import login_limits, login_log, pages, second_factor
 from console.invitation_page import InvitationView
-from core import history, throttling
+from core import attempt_limits, history
 from core.admin import ConsoleAdmin, Secret, require, submitted
 
 #: How long the set-up page with a new secret can be submitted.
@@ -80,9 +80,9 @@ class _UserForm(forms.Form):
             return second_factor.verify(_user(self.request), code)
         except second_factor.InvalidCode:
             message = invalid
-        except throttling.TooManyAttempts as error:
+        except attempt_limits.TooManyAttempts as error:
             message = f"Too many wrong codes. Try again in {error.wait_s} seconds."
-        throttling.FAILED_AUTHENTICATIONS.inc("code")
+        attempt_limits.FAILED_AUTHENTICATIONS.inc("code")
         login_log.log_event(self.request, "second factor refused", level=logging.WARNING)
         raise ValidationError(message)
 

@@ -27,7 +27,7 @@ class Addon(AppConfig):
     #: The add-ons that this one imports.
     requires: tuple[str, ...] = ()
     #: Its models (lower-case names) that were another app's, by that app's label: (("lookup", ("filelookup",)),). Its
-    #: migration has `core.operations.AdoptModel` and `MoveContentTypes` for them.
+    #: migration has `core.migration_operations.AdoptModel` and `MoveContentTypes` for them.
     adopts: tuple[tuple[str, tuple[str, ...]], ...] = ()
     is_ready = False
 
@@ -40,7 +40,7 @@ class Addon(AppConfig):
 
     def _adopt(self, using: str, **kwargs: Any) -> None:
         """Again after each `migrate`: processes of the version before may have created the old content types anew."""
-        from core.operations import move_content_types  # what it imports needs the settings
+        from core.migration_operations import move_content_types  # what it imports needs the settings
 
         if "django_content_type" in connections[using].introspection.table_names():  # else only some app was migrated
             for from_app, models in self.adopts:

@@ -5,4 +5,4 @@ class CoreConfig(AppConfig):
     name = "core"
 
     def ready(self) -> None:
-        from core import lookups  # noqa: F401  # registers them
+        from core import text_lookups  # noqa: F401  # registers them

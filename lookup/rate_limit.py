@@ -16,7 +16,7 @@ from typing import NamedTuple
 from django.conf import settings
 
 from core import redis
-from core.throttling import FALLBACKS
+from core.attempt_limits import FALLBACKS
 
 #: How often the tokens are dropped that have no request in their window.
 SWEEP_INTERVAL_S = 60.0

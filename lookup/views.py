@@ -14,7 +14,7 @@ from rest_framework.exceptions import AuthenticationFailed, Throttled
 
 from accounts import charging, idempotency, request_statistics, tokens
 from accounts.models import ActiveToken
-from core import commits, db, loop, numbers, throttling, tracing
+from core import attempt_limits, commits, db, loop, numbers, tracing
 from core.postgresql import replication
 from core.views import AsyncAPIView
 from lookup import rate_limit, test_mode
@@ -169,8 +169,8 @@ def _parsed(query: object) -> str | numbers.InvalidNumber:
 
 async def _count_failure(request: HttpRequest) -> None:
     """Count a failed authentication. Raises TooManyAttempts for a client that exceeds AUTH_FAILURE_RATE."""
-    throttling.FAILED_AUTHENTICATIONS.inc("token")
-    count = partial(throttling.count_attempt, request, group="api", rate=settings.AUTH_FAILURE_RATE)
+    attempt_limits.FAILED_AUTHENTICATIONS.inc("token")
+    count = partial(attempt_limits.count_attempt, request, group="api", rate=settings.AUTH_FAILURE_RATE)
     await loop.run_in_thread(count)
 
 

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 
 from core import db, metrics
-from core.throttling import client_address
+from core.client_address import client_address
 from monitoring import task_runs  # noqa: F401  (its sampler)
 from monitoring.health.probes import Probe
 

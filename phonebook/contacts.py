@@ -1,6 +1,6 @@
 from django.db.models import QuerySet
 
-from core.lookups import has_words
+from core.text_lookups import has_words
 
 
 def named(text: str, rows: QuerySet) -> QuerySet:

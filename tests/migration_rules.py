@@ -6,7 +6,7 @@ from django.contrib.postgres.operations import AddConstraintNotValid, ValidateCo
 from django.db import migrations
 from django.db.models import NOT_PROVIDED, PositiveBigIntegerField, PositiveIntegerField, PositiveSmallIntegerField
 
-from core.operations import AddIndexConcurrently, AdoptModel, MoveContentTypes
+from core.migration_operations import AddIndexConcurrently, AdoptModel, MoveContentTypes
 
 #: They take no lock for longer than a moment, and what the code before reads and writes stays.
 SAFE = (
@@ -47,7 +47,7 @@ def _problem(operation: Any, migration: migrations.Migration, new_tables: set[st
     if isinstance(operation, migrations.AddField):
         return _problem_of_field(operation.field)
     if isinstance(operation, migrations.AddIndex):
-        return "blocks writes while it runs: use core.operations.AddIndexConcurrently"
+        return "blocks writes while it runs: use core.migration_operations.AddIndexConcurrently"
     if isinstance(operation, migrations.AddConstraint):
         return "checks every row under a lock: use AddConstraintNotValid, and ValidateConstraint in a later migration"
     return "not known to be safe: the version before may use what it changes, or wait for it"
@@ -61,7 +61,7 @@ def _problem_of_field(field: Any) -> str:
     if field.remote_field is not None and field.db_constraint and not field.many_to_many:
         return "checks every row under a lock: use db_constraint=False"
     if field.unique or field.db_index:
-        return "creates an index under a lock: use core.operations.AddIndexConcurrently"
+        return "creates an index under a lock: use core.migration_operations.AddIndexConcurrently"
     if not field.null and field.db_default is NOT_PROVIDED and not field.many_to_many:
         return "the version before cannot add rows: use null=True or db_default"
     return ""

@@ -9,7 +9,7 @@ from django.db import migrations, models
 from django.db.migrations.loader import MigrationLoader
 
 from core.addons import Addon
-from core.operations import AddIndexConcurrently, AdoptModel, MoveContentTypes
+from core.migration_operations import AddIndexConcurrently, AdoptModel, MoveContentTypes
 from tests.migration_rules import problems
 
 pytestmark = pytest.mark.once

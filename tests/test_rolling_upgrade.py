@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
 """,
     "9999_index": """
 from django.db import migrations, models
-from core.operations import AddIndexConcurrently
+from core.migration_operations import AddIndexConcurrently
 
 class Migration(migrations.Migration):
     atomic = False

@@ -21,7 +21,7 @@ from accounts.admin.allowance import limited_user, require_allowance
 from accounts.admin.ledger_queries import CompareNumberForm, LedgerForm, RefundForm
 from accounts.admin.token_rows import TokenListAdmin
 from accounts.models import CreditEntry
-from core import history, throttling
+from core import attempt_limits, history
 from core.admin import (
     RELATED_PAGES,
     Unchanged,
@@ -232,7 +232,7 @@ class CreditEntryAdmin(TokenListAdmin):
     @form_action("Check a number", "view", form=CompareNumberForm, explanation="The number is not stored.")
     def check_number(self, request: HttpRequest, obj: CreditEntry, data: dict[str, Any]) -> str:
         """Whether the entry's search was for the submitted number."""
-        throttling.count_attempt(request, group="ledger-number", rate=COMPARE_RATE, key="user")
+        attempt_limits.count_attempt(request, group="ledger-number", rate=COMPARE_RATE, key="user")
         if obj.number_hash is None:
             raise ValidationError("The number of this entry can no longer be checked.")
         if hmac.compare_digest(keyed_hash("number", data["number"]), bytes(obj.number_hash)):

@@ -6,7 +6,7 @@ from django.db.models import Max, Model, Q, QuerySet
 
 from accounts import tokens
 from accounts.models import JWT_PREFIX, ApiToken, Customer, CustomerContact
-from core.lookups import has_words
+from core.text_lookups import has_words
 
 #: How many rows a filter, a sort or a text search may scan: no index helps them, and a page must not time out.
 MAX_SCANNED = 100_000

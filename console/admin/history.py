@@ -23,7 +23,7 @@ from core.admin import ConditionFilter, ReadOnlyAdmin
 from core.cells import column, folded, html_link
 from core.forms import country_code_help
 from core.history import Action
-from core.lookups import has_words
+from core.text_lookups import has_words
 from lookup.models import SourcePause
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
 

@@ -25,7 +25,7 @@ from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import ApiToken, CreditEntry, Customer
 from accounts.newest import newest
 from contrib.customer_page import links
-from core import pages, periods, throttling
+from core import attempt_limits, pages, periods
 from core.numbers import EXAMPLE_NUMBER
 from core.periods import CalendarPeriod, iso
 
@@ -60,8 +60,8 @@ class CustomerLinkView(APIView):
         try:
             customer = links.read(link)
         except links.InvalidLink as error:
-            throttling.FAILED_AUTHENTICATIONS.inc("link")
-            throttling.count_attempt(request._request, group="customer", rate=settings.AUTH_FAILURE_RATE)
+            attempt_limits.FAILED_AUTHENTICATIONS.inc("link")
+            attempt_limits.count_attempt(request._request, group="customer", rate=settings.AUTH_FAILURE_RATE)
             ended = isinstance(error, links.LinkEnded)
             status, title = (410, "This link has expired or was revoked") if ended else (404, "This link is not valid")
             response: HttpResponseBase = self.refuse(request, status, title)

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from core import history, loop, numbers, throttling
+from core import attempt_limits, history, loop, numbers
 from core.forms import PhoneNumberField
 from lookup.answers import Answer, Failed, Found
 from lookup.connectors.base import covers
@@ -39,7 +39,7 @@ def view(request: HttpRequest) -> HttpResponse:
     number."""
     context: dict[str, Any] = {"title": "Test a number", "form": TestForm()}
     if request.method == "POST":
-        throttling.count_attempt(request, group="lookup-test", rate=RATE, key="user")
+        attempt_limits.count_attempt(request, group="lookup-test", rate=RATE, key="user")
         context["form"] = form = TestForm(request.POST)
         if form.is_valid():
             context |= _result(request, form.cleaned_data["number"])

@@ -1,6 +1,6 @@
 from django.db import migrations, models
 
-from core.operations import AddIndexConcurrently
+from core.migration_operations import AddIndexConcurrently
 
 
 class Migration(migrations.Migration):

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.utils import timezone
 
-from core.throttling import UNKNOWN_ADDRESS, client_address
+from core.client_address import UNKNOWN_ADDRESS, client_address
 from monitoring.health.registry import Condition
 
 log = logging.getLogger(__name__)

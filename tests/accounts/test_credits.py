@@ -51,10 +51,10 @@ def test_charge_takes_one_credit_and_writes_one_entry(token: ApiToken) -> None:
 def test_lost_debit_is_looked_for_until_the_search_ends(token: ApiToken, monkeypatch: pytest.MonkeyPatch) -> None:
     asked_at = []
 
-    async def lose(_: debit.Debit) -> debit.Outcome:
+    async def lose(_: debit.Debit) -> debit.DebitResult:
         raise ConnectionLost
 
-    async def fail(_: debit.Debit) -> debit.Outcome:
+    async def fail(_: debit.Debit) -> debit.DebitResult:
         asked_at.append(time.monotonic())
         raise NotSent
 

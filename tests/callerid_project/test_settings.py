@@ -21,7 +21,7 @@ import pytest
 from django.conf import global_settings
 from django.core.exceptions import ImproperlyConfigured
 
-from callerid_project import checks
+from callerid_project import system_checks
 from tests.plugin import ROOT, generated_keys, our_settings, settings_read_by
 
 pytestmark = pytest.mark.once
@@ -323,7 +323,7 @@ def test_check_deploy_warns_of_what_production_lacks(tmp_path: Path) -> None:
 
 def test_embedded_profile_needs_no_proxy_or_second_factor(settings: Any) -> None:
     settings.EMBEDDED, settings.TRUSTED_PROXIES, settings.REQUIRE_2FA = True, 0, False
-    assert [*checks.check_trusted_proxies(), *checks.check_two_factor_authentication()] == []
+    assert [*system_checks.check_trusted_proxies(), *system_checks.check_two_factor_authentication()] == []
 
 
 def test_production_requires_two_factor_authentication(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from core import throttling
+from core import attempt_limits
 from core.text import MAX_FIELD
 from tests.plugin import KEYS
 from tests.service import Service
@@ -194,7 +194,7 @@ def test_only_10_of_40_concurrent_logins_are_checked(
 
 def test_user_name_is_cut_before_it_is_normalized() -> None:
     request = RequestFactory().post(LOGIN, {"username": "  " + "½" * 10_000})
-    assert throttling.user_name("g", request) == "1⁄2" * throttling.MAX_USER_NAME
+    assert attempt_limits.user_name("g", request) == "1⁄2" * attempt_limits.MAX_USER_NAME
 
 
 # --- Password change and logout ----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from callerid_project.checks import check_variables_of_absent_addons
+from callerid_project.system_checks import check_variables_of_absent_addons
 from core import addons
 from core.hooks import Hook
 from tests.plugin import ROOT

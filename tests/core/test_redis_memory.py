@@ -10,7 +10,7 @@ from django.conf import settings
 
 from core import loop
 from core import redis as core_redis
-from core.throttling import RedisOrLocalCache
+from core.attempt_limits import RedisOrLocalCache
 from lookup.answers import Found
 from lookup.rate_limit import TokenLog
 from lookup.vendors.cache import AnswerCache

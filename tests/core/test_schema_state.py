@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
-from callerid_project.checks import check_numbers_of_absent_addons
+from callerid_project.system_checks import check_numbers_of_absent_addons
 from core import db, loop, schema_state
 from monitoring.health import probes
 from tests.service import Service

@@ -55,7 +55,7 @@ def test_the_check_runs_every_command_of_the_service(admin: redis.Redis) -> None
     redis_check.find_eviction_problem()
     checked = set(admin.info("commandstats"))
     source = "".join(
-        (ROOT / name).read_text() for name in ("core/redis.py", "core/throttling.py", "lookup/rate_limit.py")
+        (ROOT / name).read_text() for name in ("core/redis.py", "core/attempt_limits.py", "lookup/rate_limit.py")
     )
     in_scripts = {f"cmdstat_{command.lower()}" for command in re.findall(r"redis\.call\('([A-Z]+)'", source)}
     assert len(in_scripts) > 10

@@ -4,7 +4,7 @@ import django.db.models.functions.text
 import django.utils.timezone
 from django.db import migrations, models
 
-from core.operations import AdoptModel, MoveContentTypes
+from core.migration_operations import AdoptModel, MoveContentTypes
 
 
 class Migration(migrations.Migration):

@@ -3,7 +3,7 @@ import django.utils.timezone
 from django.conf import settings
 from django.db import migrations, models
 
-from core.operations import AdoptModel, MoveContentTypes
+from core.migration_operations import AdoptModel, MoveContentTypes
 
 
 class Migration(migrations.Migration):

@@ -1,7 +1,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-from core.operations import AdoptModel, MoveContentTypes
+from core.migration_operations import AdoptModel, MoveContentTypes
 
 
 class Migration(migrations.Migration):

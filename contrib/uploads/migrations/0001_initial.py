@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import migrations, models
 
 import phonebook.models
-from core.operations import AdoptModel, MoveContentTypes
+from core.migration_operations import AdoptModel, MoveContentTypes
 
 
 class Migration(migrations.Migration):

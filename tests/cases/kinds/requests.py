@@ -10,7 +10,7 @@ from django.test import Client, RequestFactory
 
 from callerid_project.environment import Environment
 from callerid_project.middleware import request_id_for
-from core import throttling
+from core.client_address import UNKNOWN_ADDRESS, client_address
 from tests import raw_http
 from tests.cases.case import Case
 from tests.load import create_tokens
@@ -25,8 +25,8 @@ def forwarded_address(case: Case, settings: Any) -> None:
 
 def _client_address(forwarded: str) -> str:
     request = RequestFactory().get("/", REMOTE_ADDR="10.0.0.4", HTTP_X_FORWARDED_FOR=forwarded)
-    address = throttling.client_address(request)
-    return "unreadable" if address == throttling.UNKNOWN_ADDRESS else address
+    address = client_address(request)
+    return "unreadable" if address == UNKNOWN_ADDRESS else address
 
 
 def allowed_hosts(case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 import redis
 import requests
 
-from core import throttling
+from core import attempt_limits
 from lookup.answers import NotFound
 from lookup.rate_limit import TokenLog
 from lookup.vendors.cache import AnswerCache
@@ -30,7 +30,7 @@ def redis_failover(
     """The name of Redis resolves to another server, and the old one, after the commands `fence`, keeps its connections
     and replies to writes with the error `reply`."""
     old_server, new_server = start_redis(), start_redis()
-    limits, attempts, answers = TokenLog(), throttling.RedisOrLocalCache("", {}), AnswerCache()
+    limits, attempts, answers = TokenLog(), attempt_limits.RedisOrLocalCache("", {}), AnswerCache()
 
     def use_all() -> None:
         assert awaited.hit(limits, 1, 100, 60).allowed

@@ -11,7 +11,7 @@ from django.db import connection, migrations, models
 from django.db.migrations.exceptions import IrreversibleError
 from django.db.migrations.state import ProjectState
 
-from core.operations import AdoptModel, MoveContentTypes, move_content_types
+from core.migration_operations import AdoptModel, MoveContentTypes, move_content_types
 
 FIELDS: list[tuple[str, models.Field]] = [
     ("id", models.BigAutoField(primary_key=True)),

@@ -1,16 +1,13 @@
-"""The client address, and the failed-authentication limit: django-ratelimit counts attempts by address or other key.
+"""The failed-authentication limit: django-ratelimit counts attempts by client address or other key.
 
 Only failed attempts count for API tokens, so that the failures of another client behind the same address never refuse a
 valid token. For logins every attempt counts.
 """
 
-import ipaddress
 import unicodedata
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
-from django.conf import settings
 from django.core.cache.backends.locmem import LocMemCache
 from django.http import HttpRequest
 from django_ratelimit.core import get_usage
@@ -20,10 +17,6 @@ from core import metrics, redis
 
 MAX_WINDOW_S = 3600
 MAX_USER_NAME = 150
-UNKNOWN_ADDRESS = "0.0.0.0"  # noqa: S104  (nobody binds to it: all clients without a readable address share it)
-#: No entry of X-Forwarded-For is longer: an IPv6 address with zone, brackets, port and quotation marks.
-MAX_ENTRY = 100
-
 
 FAILED_AUTHENTICATIONS = metrics.Counter(
     "callerid_failed_authentications",
@@ -72,41 +65,6 @@ def user_name(group: str, request: HttpRequest) -> str:
     # Cut first, because normalising a long text takes long; Django's names are not longer.
     name = request.POST.get("username", "").strip()[:MAX_USER_NAME]
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).strip()
-
-
-def client_address(request: HttpRequest) -> str:
-    """The client's IP address: the connected peer's, or what the outermost of TRUSTED_PROXIES hops reports.
-
-    Each trusted proxy appends the peer that it saw to `X-Forwarded-For`, so that many entries from the right are
-    trusted; what stands before them, the client sent itself. UNKNOWN_ADDRESS if that entry cannot be read, never the
-    proxy's own address (monitoring.health.forwarding reports it). django-ratelimit calls this (RATELIMIT_IP_META_KEY)
-    and reduces IPv6 to its /64.
-    """
-    count = settings.TRUSTED_PROXIES
-    if not count:
-        return _parse(request.META.get("REMOTE_ADDR", "")) or UNKNOWN_ADDRESS
-    entries = request.META.get("HTTP_X_FORWARDED_FOR", "").rsplit(",", count)[-count:]
-    reported = next((entry for entry in map(str.strip, entries) if entry), None)
-    if reported is None and "HTTP_FORWARDED" not in request.META:
-        reported = request.META.get("REMOTE_ADDR", "")
-    return _parse((reported or "")[:MAX_ENTRY]) or UNKNOWN_ADDRESS
-
-
-@lru_cache(maxsize=1024)
-def _parse(text: str) -> str | None:
-    """The address in what proxies write: with a port (`192.0.2.1:51001`, `[2001:db8::1]:443`), in brackets, quotation
-    marks or with a zone; IPv4-mapped IPv6 as IPv4. None if it is none: `unknown`, `_hidden` (RFC 7239), a name."""
-    host = text.strip('"')
-    if host.startswith("["):
-        host = host[1:].partition("]")[0]
-    elif host.count(":") == 1:
-        host = host.partition(":")[0]
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return str(mapped or address)
 
 
 _ADD = redis.LimitScript("""

@@ -8,8 +8,7 @@ from django.core.cache import caches
 from django.test import RequestFactory
 
 from core import redis as core_redis
-from core import throttling
-from core.throttling import client_address
+from core.client_address import UNKNOWN_ADDRESS, client_address
 from tests import metrics
 from tests.api import NUMBER, Integrator
 from tests.connectors import Knows
@@ -70,15 +69,15 @@ def test_each_address_is_counted_by_itself(
         (2, "192.0.2.1", "203.0.113.66, 198.51.100.1, 192.0.2.2", "198.51.100.1"),
         (2, "192.0.2.1", "198.51.100.1", "198.51.100.1"),
         (2, "192.0.2.1", "203.0.113.66, 198.51.100.1, unknown", "198.51.100.1"),
-        (3, "192.0.2.1", "junk, 192.0.2.2", throttling.UNKNOWN_ADDRESS),
-        (1, "192.0.2.1", "junk", throttling.UNKNOWN_ADDRESS),
+        (3, "192.0.2.1", "junk, 192.0.2.2", UNKNOWN_ADDRESS),
+        (1, "192.0.2.1", "junk", UNKNOWN_ADDRESS),
         (1, "192.0.2.1", "", "192.0.2.1"),
         (1, "192.0.2.1", " , ", "192.0.2.1"),
         (1, "", "198.51.100.1", "198.51.100.1"),
-        (0, "", "198.51.100.1", throttling.UNKNOWN_ADDRESS),
+        (0, "", "198.51.100.1", UNKNOWN_ADDRESS),
         (0, "::ffff:192.0.2.1", "", "192.0.2.1"),
         (1, "::1", "2001:db8::1", "2001:db8::1"),
-        (1, "192.0.2.1", "9" * 10_000, throttling.UNKNOWN_ADDRESS),
+        (1, "192.0.2.1", "9" * 10_000, UNKNOWN_ADDRESS),
     ],
 )
 def test_only_trusted_hops_set_the_client_address(
@@ -92,7 +91,7 @@ def test_only_trusted_hops_set_the_client_address(
 @pytest.fixture
 def shared_cache(redis_server: RedisServer, settings: Any) -> Any:
     settings.REDIS_URL = redis_server.url
-    settings.CACHES = {**settings.CACHES, "rate_limits": {"BACKEND": "core.throttling.RedisOrLocalCache"}}
+    settings.CACHES = {**settings.CACHES, "rate_limits": {"BACKEND": "core.attempt_limits.RedisOrLocalCache"}}
     return caches["rate_limits"]
 
 
