@@ -287,12 +287,10 @@ def test_a_space_separates_as_a_comma_does(tmp_path: Path) -> None:
     settings = load(
         tmp_path,
         METRICS_NETWORKS="10.0.0.0/8 2001:db8::/32\t::1",
-        REFRESH_SOURCES="ftc fcc",
-        ADDRESS_BOOKS="office\nsales",
+        REFRESH_SOURCES="ftc fcc\nphoneblock",
     )
     assert [str(network) for network in settings.METRICS_NETWORKS] == ["10.0.0.0/8", "2001:db8::/32", "::1/128"]
-    assert settings.REFRESH_SOURCES == ["ftc", "fcc"]
-    assert settings.ADDRESS_BOOKS == ["office", "sales"]
+    assert settings.REFRESH_SOURCES == ["ftc", "fcc", "phoneblock"]
 
 
 @pytest.mark.parametrize(

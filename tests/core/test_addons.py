@@ -129,7 +129,8 @@ print('href="/plain?token=' in client.get(f"/admin/accounts/apitoken/{token.pk}/
 viewer.groups.add(Group.objects.get(name="operator"))
 rule = NumberRule.objects.create(number=447700900123, spam=True)
 print("Plain page of this number" in client.get(f"/admin/phonebook/numberrule/{rule.pk}/change/").text, end=" ")
-print("peak: 430 a minute" in client.get("/admin/status/").text)
+print("peak: 430 a minute" in client.get("/admin/status/").text, end=" ")
+print("Section of 20" in client.get("/admin/monitoring/source/").text)
 viewer.groups.remove(Group.objects.get(name="operator"))
 auditor = User.objects.create_user("a", is_staff=True)
 auditor.groups.add(Group.objects.get(name="auditor"))
@@ -150,7 +151,7 @@ print(called)
         "[True, True] True",
         "404 ['Plain kind']",
         "['Plain page'] Do it",
-        "True True True",
+        "True True True True",
         "True",
         "False",
         "['Ann False']",

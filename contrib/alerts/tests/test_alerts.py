@@ -25,7 +25,7 @@ from monitoring import source_report, task_runs
 from monitoring.health import operations
 from monitoring.models import SourceHour, SourceResult, TaskRun
 from phonebook.imports.numbering_plan import NUMBERING_PLAN
-from phonebook.models import AddressBook, Dataset
+from phonebook.models import Dataset
 from tests.account_fixtures import Clock
 from tests.console.dashboard_rows import NOW, add_result, count_calls, count_requests
 from tests.plugin import ROOT
@@ -263,20 +263,6 @@ def test_stale_and_missing_data_open_incidents(settings: Any) -> None:
     settings.SOURCE_A = "tests.connectors.Knows"
     checking.check()
     assert {each.subject for each in open_incidents()} == {"fcc"}
-
-
-def test_address_book_that_fails_for_hours_opens_an_incident(settings: Any) -> None:
-    settings.ADDRESS_BOOKS = ["office"]
-    book = AddressBook.objects.create(name="office", synced_at=NOW - MINUTE, error="HTTP 500")
-    checking.check()
-    assert list(open_incidents()) == []
-    AddressBook.objects.filter(pk=book.pk).update(synced_at=NOW - timedelta(hours=4))
-    checking.check()
-    assert (only().kind, only().subject) == ("address_book.failing", "office")
-    assert only().summary == "Last synchronized at 2026-03-09 10:20 UTC. HTTP 500."
-    AddressBook.objects.filter(pk=book.pk).update(synced_at=NOW, error="")
-    checking.check()
-    assert list(open_incidents()) == []
 
 
 def test_overdue_maintenance_opens_an_incident() -> None:

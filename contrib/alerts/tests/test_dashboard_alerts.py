@@ -14,7 +14,7 @@ from monitoring import task_runs
 from monitoring.models import TaskRun
 from phonebook.imports import data_sets
 from phonebook.imports.numbering_plan import NUMBERING_PLAN
-from phonebook.models import AddressBook, Dataset
+from phonebook.models import Dataset
 from tests.console.dashboard_rows import (
     NOW,
     URL,
@@ -140,13 +140,12 @@ def test_failing_searches_need_attention_without_alerts(admin_client: Client) ->
 
 
 def test_stale_data_needs_attention_without_alerts(admin_client: Client, settings: Any) -> None:
-    settings.SOURCE_A, settings.SOURCE_B, settings.ADDRESS_BOOKS = "geography", "complaints", ["office"]
+    settings.SOURCE_A, settings.SOURCE_B = "geography", "complaints"
     Dataset.objects.create(name=NUMBERING_PLAN, version="1.0", rows=1)
     Dataset.objects.create(name=data_sets.days_name("ftc"), version="2026-01-31", rows=1)
-    AddressBook.objects.create(name="office", error="401: the password is rejected", failed_at=NOW)
     TaskRun.objects.create(name="audit_credits", failed_at=NOW)
     text = words(admin_client.get(URL).text.partition("Needs attention")[2].partition("<details")[0])
-    for found in ("Numbering plan is not current", "Complaint data is stale: ftc", "not synchronized: office"):
+    for found in ("Numbering plan is not current", "Complaint data is stale: ftc"):
         assert found in text
     assert "Balances and the ledger disagree" in text
     assert "needs attention." not in text

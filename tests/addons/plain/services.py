@@ -53,6 +53,14 @@ def failing_since(now: datetime) -> dict[str, datetime]:
     return {}
 
 
+def section(now: datetime) -> dict[str, Any] | None:
+    return {"year": now.year}
+
+
+def no_section(now: datetime) -> dict[str, Any] | None:
+    return None
+
+
 def prune() -> int:
     return 11
 

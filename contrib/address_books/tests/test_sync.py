@@ -8,13 +8,14 @@ from django.db import connection
 from django.utils import timezone
 
 from console import erasure
-from phonebook.address_books import carddav
-from phonebook.address_books import sync as sync_module
+from contrib.address_books import carddav
+from contrib.address_books import sync as sync_module
+from contrib.address_books.models import AddressBook, AddressBookCard, AddressBookContact
+from contrib.address_books.tests.conftest import contacts, counts, run
+from contrib.address_books.tests.servers import CardDAVBook, member, multistatus, status_of, vcard
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.readers.base import Rejected
-from phonebook.models import AddressBook, AddressBookCard, AddressBookContact, Contact
-from tests.directories import CardDAVBook, member, multistatus, status_of, vcard
-from tests.phonebook.conftest import contacts, counts, run
+from phonebook.models import Contact
 from tests.phonebook.imports.loading import load
 from tests.upstream import raw, resets
 

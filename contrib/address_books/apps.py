@@ -1,0 +1,6 @@
+from core.addons import Addon
+
+
+class AddressBooksAddon(Addon):
+    name = "contrib.address_books"
+    adopts = (("phonebook", ("addressbook", "addressbookcard", "addressbookcontact")),)
