@@ -91,6 +91,16 @@ def test_row_that_a_book_takes_over_is_no_more_an_imports(book: CardDAVBook, fil
     ]
 
 
+def test_contacts_of_unknown_books_are_replaced(book: CardDAVBook) -> None:
+    """Those that stayed while the add-on was left out (docs/addons.md)."""
+    Contact.objects.create(number=ALICE, name="Alice Before", book="office")
+    Contact.objects.create(number=BOB, name="Bob Before", book="office")
+    Contact.objects.create(number=CAROL, name="Carol Own")
+    book.put(a=vcard("Alice Example", "+12125550142"))
+    assert counts(run()) == (1, 1, 0, 0)
+    assert contacts() == {ALICE: ("Alice Example", "", "office"), CAROL: ("Carol Own", "", None)}
+
+
 def test_same_number_on_two_cards_stays_until_both_are_gone(book: CardDAVBook) -> None:
     book.put(a=vcard("First", "+12125550142"))
     run()

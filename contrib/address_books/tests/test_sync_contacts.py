@@ -14,6 +14,7 @@ from django.utils import timezone
 from contrib.address_books.health import CHECK
 from contrib.address_books.models import AddressBook, AddressBookCard
 from contrib.address_books.sync import TASK
+from contrib.address_books.tests.conftest import Configure
 from contrib.address_books.tests.servers import CardDAVBook, vcard
 from lookup.answers import Found, NotFound
 from lookup.connectors.tables import Directory
@@ -127,8 +128,8 @@ def conditions() -> list[tuple[str, str, Effect]]:
     return [(each.kind, each.subject, each.effect) for each in CHECK.find(None) if isinstance(each, Condition)]
 
 
-def test_alert_opens_when_a_book_fails_for_hours(settings: Any) -> None:
-    settings.ADDRESS_BOOKS = ["office"]
+def test_alert_opens_when_a_book_fails_for_hours(configure: Configure) -> None:
+    configure({"ADDRESS_BOOK_OFFICE_URL": "https://dav.example.org/a/"})
     now = timezone.now()
     AddressBook.objects.create(name="office", synced_at=now, error="HTTP 500", failed_at=now)
     assert conditions() == [("address_book.failing", "office", Effect.PROBLEM)]
