@@ -103,15 +103,6 @@ COMPLAINT_STALE_DAYS = env.number("COMPLAINT_STALE_DAYS", 7, most=36_500)
 PLACE_LANGUAGE = env("PLACE_LANGUAGE", default="en")
 if not re.fullmatch("[a-z]{2}(_[A-Z][a-z]{3})?", PLACE_LANGUAGE):
     raise ImproperlyConfigured("PLACE_LANGUAGE must be a code of ISO 639-1, such as de, or zh_Hant.")
-# What sync_contacts synchronizes, in the order of priority. ADDRESS_BOOK_<NAME>_… describe each.
-ADDRESS_BOOKS = env.words("ADDRESS_BOOKS", [])
-if not all(re.fullmatch("[a-z][a-z0-9_]{0,31}", name) for name in ADDRESS_BOOKS) or (
-    len(set(ADDRESS_BOOKS)) < len(ADDRESS_BOOKS)
-):
-    raise ImproperlyConfigured(
-        "ADDRESS_BOOKS must be different names of lower-case letters, digits and '_', separated by commas: "
-        "ADDRESS_BOOKS=office,sales."
-    )
 # The maximum time for which an answer of a vendor is cached, whatever its preset or class says.
 # phonebook/cache_versions.py relies on it.
 ANSWER_KEPT_AT_MOST_S = 365 * 24 * 3600

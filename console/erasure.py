@@ -19,7 +19,7 @@ from phonebook.imports import batches
 from phonebook.imports.complaints import COMPLAINTS, drop_unused_subjects
 from phonebook.imports.contacts import CONTACTS
 from phonebook.imports.staging import Tables
-from phonebook.models import AddressBookContact, ComplaintDay, Contact, NumberRule
+from phonebook.models import ComplaintDay, Contact, NumberRule
 
 BATCH_ROWS = 500
 #: Replaces a number in the admin's history.
@@ -77,7 +77,6 @@ def erase(numbers: Iterable[str], *, block: bool = False, wait: bool = True) -> 
 def _known(numbers: Sequence[str]) -> dict[str, QuerySet]:
     models = {
         "contacts": Contact,
-        "address_book_contacts": AddressBookContact,
         "complaint_days": ComplaintDay,
         "rules": NumberRule,
     }

@@ -13,7 +13,7 @@ from monitoring.models import TaskRun
 
 log = logging.getLogger(__name__)
 
-#: The names of the runs. (Others: accounts.audit and phonebook.address_books.sync.)
+#: The names of the runs. (Others: accounts.audit, and commands of add-ons.)
 PRUNE = "prune"
 
 #: `prune` runs daily, the audit of the whole ledger weekly. As in deploy/prometheus/alerts.yml.

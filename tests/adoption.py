@@ -12,8 +12,8 @@ import pytest
 from tests.test_upgrades import Installation
 
 #: Migrates a new database to the target, although the migration was replaced by a squash, with the content types and
-#: permissions of then. Then a role has one of the permissions, as if the other had been taken from it, and a group, a
-#: user and an entry of the History have the rest.
+#: permissions of then. Then a role has one of the model's permissions, if it has any, as if the other had been taken
+#: from it, and a group, a user and an entry of the History have the rest.
 _BEFORE = """
 from django.core.management.sql import emit_post_migrate_signal
 from django.db import connection
@@ -30,11 +30,11 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
 kind = ContentType.objects.get(app_label={app!r}, model={model!r})
-kept, taken = Permission.objects.filter(content_type=kind).order_by("codename")[:2]
-Group.objects.get(name="operator").permissions.add(kept)
-Group.objects.create(name="night shift").permissions.add(kept, taken)
+permissions = list(Permission.objects.filter(content_type=kind).order_by("codename")[:2])
+Group.objects.get(name="operator").permissions.add(*permissions[:1])
+Group.objects.create(name="night shift").permissions.add(*permissions)
 user = User.objects.create_user("olga")
-user.user_permissions.add(taken)
+user.user_permissions.add(*permissions[1:])
 LogEntry.objects.create(user=user, content_type=kind, object_id="1", object_repr="x", action_flag=2)
 """
 _HISTORY_OF_AN_OLD_PROCESS = """

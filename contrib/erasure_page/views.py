@@ -32,7 +32,6 @@ PAGE_TIMEOUT_S = 50.0
 #: By the names of `erasure.count`: what it counts, and what happens to it.
 _WHAT = {
     "contacts": ("Contacts", "deleted"),
-    "address_book_contacts": ("Contacts of address books", "deleted"),
     "complaint_days": ("Complaints, by day and source", "deleted"),
     "subjects": ("Subjects of complaints that no other number has", "deleted"),
     "rules": ("Rules for exactly this number", "deleted"),
@@ -103,8 +102,8 @@ class ErasureForm(NumbersForm):
     block = forms.TypedChoiceField(
         label="May an import add the number again?",
         choices=[
-            ("yes", "No: imports and address books skip it from now on. A keyed hash of it is kept for that."),
-            ("no", "Yes: the next import or address book that contains it adds it."),
+            ("yes", "No: imports skip it from now on. A keyed hash of it is kept for that."),
+            ("no", "Yes: the next import that contains it adds it."),
         ],
         coerce=lambda value: value == "yes",
         widget=UnfoldAdminRadioSelectWidget,

@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
+from django.utils.module_loading import import_string
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminTextInputWidget
 
@@ -26,10 +27,9 @@ from core.admin import (
 from core.forms import TextField
 from lookup import source_actions
 from lookup.models import SourcePause
-from monitoring import source_report, source_statistics
+from monitoring import hooks, source_report, source_statistics
 from monitoring.models import Source, SourceResult
 from monitoring.source_statistics import BOUNDS_MS, SourceUsage
-from phonebook.address_books import books as address_books
 from phonebook.imports import data_sets
 
 MAX_FAILURES = 100
@@ -105,7 +105,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             report=source_report.report(since, until, source_report.states(now)),
             published=data_sets.published(),
             data_sets=data_sets.loaded(now),
-            address_books=address_books.statuses(now),
+            sections=_sections(now),
             last_failures=failures[:MAX_FAILURES],
         )
 
@@ -196,6 +196,12 @@ class SourcesAdmin(ReadOnlyAdmin):
         text = source_statistics.check_text(result.outcome, ok=result.ok, ms=result.ms, fix=result.fix)
         self.message_user(request, text, messages.SUCCESS if result.ok else messages.ERROR)
         return redirect(f"{self.url_of(obj)}#check")
+
+
+def _sections(now: datetime) -> list[tuple[str, dict[str, Any]]]:
+    """Those of add-ons: their templates and values."""
+    found = [(section.template, import_string(section.context)(now)) for section in hooks.SOURCE_SECTIONS]
+    return [(template, values) for template, values in found if values is not None]
 
 
 def _charts(steps: Sequence[tuple[datetime, SourceUsage]], *, label: str) -> dict[str, Any]:

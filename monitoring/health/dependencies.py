@@ -1,9 +1,7 @@
 """Checks of what searches depend on: configuration, database, Redis, clocks, proxies, sources and their data."""
 
-import os
 import resource
 from collections.abc import Iterator
-from datetime import timedelta
 
 from django.conf import settings
 from django.core import checks as system_checks
@@ -20,7 +18,6 @@ from monitoring.health import forwarding, redis_check
 from monitoring.health.registry import CHECKS, STAYS_OPEN, Condition, Effect, Findings, NotUsed, Request, check, problem
 from monitoring.source_report import FAILING_PERCENT, State
 from monitoring.source_statistics import BOUNDS_MS, advice
-from phonebook.address_books import books as address_books
 from phonebook.imports import data_sets
 from phonebook.imports.numbering_plan import NUMBERING_PLAN, installed_version
 
@@ -28,8 +25,6 @@ from phonebook.imports.numbering_plan import NUMBERING_PLAN, installed_version
 STAYS_SLOW = 0.8
 #: Of open files and connections. Each client takes one.
 MIN_DESCRIPTORS = 4_096
-#: An address book is synchronized each hour: one failure is not reported.
-BOOK_FAILING = timedelta(hours=3)
 #: Of the alerts about a source.
 SOURCE_KINDS = ("source.failing", "source.slow")
 
@@ -154,36 +149,6 @@ def _numbering_plan(request: Request) -> Findings:
         summary=f"Version {installed} is installed{f', {loaded} is loaded' if loaded else ''}.",
         hint=f"Run {command_line('load_numbering_plan')}.",
     )
-
-
-@check("Address books", "address_book.failing", on_dashboard=True)
-def _address_books(request: Request) -> Findings:
-    """A book's settings are invalid, or it was not synchronized for long, or the last run failed."""
-    invalid = address_books.problems(os.environ)
-    yield from map(problem, invalid)
-    books = address_books.statuses(timezone.now())
-    failing = [book for book in books if book.is_configured and (book.is_stale or book.row.error)]
-    for book in failing:
-        row = book.row
-        synced = f"Last synchronized at {periods.shown(row.synced_at)}." if row.synced_at else "Never synchronized."
-        lasts = book.is_stale or (book.age and book.age > BOOK_FAILING)
-        yield Condition(
-            kind="address_book.failing",
-            subject=row.name,
-            title=f"Address book not synchronized: {row.name}",
-            summary=f"{synced} {sentence(row.error)}".strip(),
-            hint=f"Run {command_line('sync_contacts')}, and hourly from a timer or cron.",
-            effect=Effect.ALERT if lasts else Effect.PROBLEM,
-        )
-    removed = [book.row for book in books if not book.is_configured]
-    for row in removed:
-        yield problem(
-            f"Address book not in ADDRESS_BOOKS: {row.name}. Its {row.contacts:,} contacts stay.",
-            f"Add it, or run {command_line(f'sync_contacts --remove {row.name}')}.",
-        )
-    if not (invalid or failing or removed):
-        names = ", ".join(settings.ADDRESS_BOOKS)
-        yield f"Synchronized: {names}." if names else NotUsed("Not configured (ADDRESS_BOOKS).")
 
 
 @check("Sources", *SOURCE_KINDS, is_delayed=True, on_dashboard=True)

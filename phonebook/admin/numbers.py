@@ -125,26 +125,22 @@ class DatedNumberAdmin(NumberAdmin):
 
 @admin.register(Contact)
 class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
-    """A contact from an address book that is changed here becomes the operator's own, which no synchronization
-    changes."""
+    """A contact that is changed here becomes the operator's own (Contact.book). `shown`: the read-only fields of its
+    page."""
 
     form = ContactForm
     always_saved = ("import_batch", "book", "updated_at")
     search_help_text = "Number prefix, for example 4930, or part of a name"
     searches_names = True
-    list_display = ("phone", "name", "location", "address_book", "updated")
-    warning = (
-        f"{ImportedAdmin.warning} Once you save a contact here, its address book no longer updates it. If you delete "
-        "it, the next synchronization adds it again."
-    )
-    address_book = column(lambda contact: contact.book or "-", "address book")
+    list_display: tuple[str, ...] = ("phone", "name", "location", "updated")
+    shown: tuple[str, ...] = ("updated",)
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        fields = ["phone", "name", "location", "address_book", "updated"] if obj else ["number", "name", "location"]
+        fields = ["phone", "name", "location", *self.shown] if obj else ["number", "name", "location"]
         return [(None, {"fields": fields, "description": self.description(obj)})]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
-        return (*super().get_readonly_fields(request, obj), *(("address_book", "updated") if obj else ()))
+        return (*super().get_readonly_fields(request, obj), *(self.shown if obj else ()))
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
         """As NumberAdmin's, but names are searched once, for a page of them: there is no index for a part of one."""

@@ -33,7 +33,7 @@ from tests.phonebook.rows import cache_version_of
 
 OTHER = "493023125043"
 COUNTED = (
-    *("contacts", "address_book_contacts", "complaint_days", "rules", "ledger_entries", "stored_answers"),
+    *("contacts", "complaint_days", "rules", "ledger_entries", "stored_answers"),
     *("admin_entries", "subjects", "imports"),
     *plugin.of_addons("ERASED"),
 )

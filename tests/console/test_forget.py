@@ -37,7 +37,7 @@ def _contacts() -> None:
 def test_output_counts_deletions_without_number_or_name() -> None:
     said = forget("+49 30 2312-5042", OTHER)
     assert said == (
-        "Erased 49********42 (DE), 1********42 (US). Deleted: contacts 2 (in address books 0), "
+        "Erased 49********42 (DE), 1********42 (US). Deleted: contacts 2, "
         "complaint days 0 (subjects 0), rules 0. "
         "Cleared: imports 0, ledger entries 0, stored answers 0, history entries 0."
         + "".join(f" {each.title}: 0." for each in NUMBERED)
@@ -50,7 +50,6 @@ def test_json_output() -> None:
     assert as_json(NUMBER) == {
         "numbers": ["49********42"],
         "contacts": 1,
-        "address_book_contacts": 0,
         "complaint_days": 0,
         "rules": 0,
         "subjects": 0,

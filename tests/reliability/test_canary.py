@@ -9,7 +9,7 @@ import redis
 import requests
 from psycopg import sql
 
-from tests import upstream
+from tests import plugin, upstream
 from tests.mock_vendors import KEYS, PRESETS
 from tests.reliability.operations import serve_hosts
 from tests.service import Service
@@ -23,12 +23,11 @@ CONTACT, VENDORS, PASSWORD = "Quentinia Contact", "Quentinia Vendors", "quentini
 COLUMNS = {
     "phonebook_contact.number",
     "phonebook_contact.name",
-    "phonebook_addressbookcontact.number",
-    "phonebook_addressbookcontact.name",
     "phonebook_numberrule.number",
     "accounts_idempotencyrecord.answer",  # for 24 hours
     "django_admin_log.object_id",
     "django_admin_log.object_repr",
+    *plugin.of_addons("CANARY_COLUMNS"),
 }
 
 
@@ -84,11 +83,10 @@ def use_everything(service: Service, token: str) -> str:
         "shell",
         "--no-imports",
         "-c",
-        "from phonebook.models import AddressBook, Contact; from django.contrib.auth.models import User\n"
+        "from phonebook.models import Contact; from django.contrib.auth.models import User\n"
         f"Contact.objects.create(number={NUMBER}, name='{CONTACT}')\n"
-        "card = AddressBook.objects.create(name='office').addressbookcard_set.create(key='1')\n"
-        f"card.addressbookcontact_set.create(number={NUMBER}, name='{CONTACT}')\n"
-        f"User.objects.create_superuser('root', password='{PASSWORD}')",
+        f"User.objects.create_superuser('root', password='{PASSWORD}')\n"
+        + "\n".join(code.format(number=NUMBER, name=CONTACT) for code in plugin.of_addons("CANARY").values()),
     )
     url = f"{service.url}/callerid/search"
 

@@ -13,13 +13,13 @@ MAX_NAMED = 5
 
 class Command(JSONCommand):
     help = (
-        "Erase phone numbers: delete their contacts, also those from address books, complaints, rules and what add-ons "
-        "keep, invalidate vendors' cached answers, and remove the numbers from the ledger, from answers "
-        "stored for replay and from the console's history; who did what, and what was paid, stays. Numbers have their "
-        "country code, in any spelling. Nothing is erased unless all of them are valid. Safe while serving, and can be "
-        "repeated. It does not reach: backups; logs (numbers are masked there); what vendors know; answers already "
-        "sent; a search or an import under way, after which it can be repeated; notes, names and reasons that "
-        "operators typed elsewhere. Without --block a later import may add a number again."
+        "Erase phone numbers: delete their contacts, complaints, rules and what add-ons keep, invalidate vendors' "
+        "cached answers, and remove the numbers from the ledger, from answers stored for replay and from the console's "
+        "history; who did what, and what was paid, stays. Numbers have their country code, in any spelling. Nothing is "
+        "erased unless all of them are valid. Safe while serving, and can be repeated. It does not reach: backups; "
+        "logs (numbers are masked there); what vendors know; answers already sent; a search or an import under way, "
+        "after which it can be repeated; notes, names and reasons that operators typed elsewhere. Without --block a "
+        "later import may add a number again."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -53,8 +53,7 @@ class Command(JSONCommand):
             suppressed = suppression.SuppressedNumbers()
             result["blocked"] = sum(number in suppressed for number in read)
             message = (
-                "Erased {0}. Deleted: contacts {contacts} (in address books {address_book_contacts}), "
-                "complaint days {complaint_days} (subjects {subjects}), "
+                "Erased {0}. Deleted: contacts {contacts}, complaint days {complaint_days} (subjects {subjects}), "
                 "rules {rules}. "
                 "Cleared: imports {imports}, ledger entries {ledger_entries}, stored answers {stored_answers}, "
                 "history entries {admin_entries}."

@@ -22,6 +22,10 @@ blocks.BLOCKS.add(blocks.Block("plain/block.html", f"{PACKAGE}.services.block"))
 blocks.ATTENTION.add(f"{PACKAGE}.services.attention")
 monitoring.CHECKS.add(f"{PACKAGE}.services.CHECK")
 monitoring.FAILING_SINCE.add(f"{PACKAGE}.services.failing_since")
+monitoring.SOURCE_SECTIONS.add(
+    monitoring.Section("plain/section.html", f"{PACKAGE}.services.section"),
+    monitoring.Section("plain/absent.html", f"{PACKAGE}.services.no_section"),
+)
 pages.VIEWS.add(pages.View("plain/", f"{PACKAGE}.services.page", "plain", "accounts.view_customer"))
 pages.EXTENSIONS.add(pages.Extension("accounts.customer", f"{PACKAGE}.console.PlainActions"))
 monitoring.RECENT_REQUESTS.add(f"{PACKAGE}.services.recent_requests")

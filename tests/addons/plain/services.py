@@ -59,6 +59,14 @@ def samples(preset: Preset) -> list[tuple[str, str]]:
     return [(each.title, "") for each in preset.sample]
 
 
+def section(now: datetime) -> dict[str, Any] | None:
+    return {"year": now.year}
+
+
+def no_section(now: datetime) -> dict[str, Any] | None:
+    return None
+
+
 def prune() -> int:
     return 11
 

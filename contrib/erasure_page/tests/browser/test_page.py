@@ -28,7 +28,7 @@ def test_number_is_erased_after_the_preview(admin_page: Page, command: Callable[
     screenshots(admin_page, "erasure-preview")
     admin_page.get_by_role("button", name="Erase", exact=True).click()
     expect(admin_page.get_by_text("Tick the box to confirm.")).to_be_visible()
-    admin_page.get_by_label("No: imports and address books skip it").check()
+    admin_page.get_by_label("No: imports skip it").check()
     admin_page.get_by_label("Reference of the request").fill("letter of 3 March")
     admin_page.get_by_label("I understand that this cannot be undone.").check()
     admin_page.get_by_role("button", name="Erase", exact=True).click()

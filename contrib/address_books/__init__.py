@@ -1,4 +1,4 @@
-"""Address books that the operator keeps elsewhere, synchronized by `sync_contacts`.
+"""Address books that the operator keeps elsewhere, synchronized by `sync_contacts`: docs/address-books.md.
 
 `sync.py` runs three steps for each book:
 

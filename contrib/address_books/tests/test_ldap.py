@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import trustme
 
-from phonebook.address_books import ldapsearch
-from phonebook.address_books.books import Book, BookFailed, Changes, read
-from tests.directories import Slapd
-from tests.phonebook.conftest import Configure, contacts, counts, run
+from contrib.address_books import ldapsearch
+from contrib.address_books.books import Book, BookFailed, Changes, read
+from contrib.address_books.tests.conftest import Configure, contacts, counts, run
+from contrib.address_books.tests.servers import Slapd
 
 ALICE, BOB = 12125550142, 12125550143
 

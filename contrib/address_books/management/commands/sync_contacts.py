@@ -4,13 +4,14 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
+from contrib.address_books.models import AddressBook
+from contrib.address_books.sync import TASK, remove, sync
 from core import history
 from core.commands import task_ended
-from phonebook.address_books.sync import TASK, remove, sync
 from phonebook.imports.readers import base
 from phonebook.imports.readers.base import Rejected
 from phonebook.management.import_command import BackgroundCommand, RejectList
-from phonebook.models import AddressBook, Contact
+from phonebook.models import Contact
 
 
 class Command(BackgroundCommand):

@@ -9,11 +9,11 @@ from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 
+from contrib.address_books.models import AddressBook
 from core import numbers
 from core.addresses import LOOPBACK
 from core.hashing import keyed_hash
 from phonebook.imports.readers.base import REPEATED_IN_CONTACT, ContactRow, Rejected
-from phonebook.models import AddressBook
 
 
 class BookFailed(Exception):

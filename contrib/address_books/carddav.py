@@ -14,10 +14,10 @@ from xml.sax.saxutils import escape
 import requests
 from requests.auth import HTTPDigestAuth
 
+from contrib.address_books.books import Book, BookFailed, Card, Changes, digest
 from contrib.file_formats import vcard
 from core import http
 from core.addresses import policy_for
-from phonebook.address_books.books import Book, BookFailed, Card, Changes, digest
 from phonebook.imports.readers.base import Rejected
 from phonebook.imports.staging import chunks
 

@@ -8,13 +8,14 @@ from django.db import connection
 from django.utils import timezone
 
 from console import erasure
-from phonebook.address_books import carddav
-from phonebook.address_books import sync as sync_module
+from contrib.address_books import carddav
+from contrib.address_books import sync as sync_module
+from contrib.address_books.models import AddressBook, AddressBookCard, AddressBookContact
+from contrib.address_books.tests.conftest import contacts, counts, run
+from contrib.address_books.tests.servers import CardDAVBook, member, multistatus, status_of, vcard
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.readers.base import Rejected
-from phonebook.models import AddressBook, AddressBookCard, AddressBookContact, Contact
-from tests.directories import CardDAVBook, member, multistatus, status_of, vcard
-from tests.phonebook.conftest import contacts, counts, run
+from phonebook.models import Contact
 from tests.phonebook.imports.loading import load
 from tests.upstream import raw, resets
 
@@ -88,6 +89,16 @@ def test_row_that_a_book_takes_over_is_no_more_an_imports(book: CardDAVBook, fil
         (ALICE, "office", None),
         (BOB, None, batch_id),
     ]
+
+
+def test_contacts_of_unknown_books_are_replaced(book: CardDAVBook) -> None:
+    """Those that stayed while the add-on was left out (docs/addons.md)."""
+    Contact.objects.create(number=ALICE, name="Alice Before", book="office")
+    Contact.objects.create(number=BOB, name="Bob Before", book="office")
+    Contact.objects.create(number=CAROL, name="Carol Own")
+    book.put(a=vcard("Alice Example", "+12125550142"))
+    assert counts(run()) == (1, 1, 0, 0)
+    assert contacts() == {ALICE: ("Alice Example", "", "office"), CAROL: ("Carol Own", "", None)}
 
 
 def test_same_number_on_two_cards_stays_until_both_are_gone(book: CardDAVBook) -> None:

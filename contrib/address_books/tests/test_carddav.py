@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import trustme
 
-from phonebook.address_books import carddav
-from phonebook.address_books.books import Book, BookFailed, Changes, digest
-from tests.directories import CardDAVBook, Radicale, collection, member, multistatus, status_of, vcard
+from contrib.address_books import carddav
+from contrib.address_books.books import Book, BookFailed, Changes, digest
+from contrib.address_books.tests.servers import CardDAVBook, Radicale, collection, member, multistatus, status_of, vcard
 from tests.upstream import Behaviour, Conversation, Upstream, raw
 
 pytestmark = pytest.mark.once

@@ -1,8 +1,12 @@
 """Settings of address books: what is refused, and that no value is quoted."""
 
-import pytest
+from pathlib import Path
 
-from phonebook.address_books.books import Book, BookFailed, LDAPQuery, read
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from contrib.address_books.books import Book, BookFailed, LDAPQuery, read
+from tests.callerid_project.test_settings import load
 
 pytestmark = pytest.mark.once
 
@@ -17,6 +21,16 @@ def test_carddav_book_is_read() -> None:
     read_book = book(URL=" https://dav.example.org/a/ ", USER="desk", PASSWORD="secret-7", REGION="us")
     assert read_book == Book("office", "https://dav.example.org/a/", "US", "desk", "secret-7")
     assert "secret-7" not in repr(read_book)
+
+
+def test_names_are_read(tmp_path: Path) -> None:
+    assert load(tmp_path, ADDRESS_BOOKS="office\nsales").ADDRESS_BOOKS == ["office", "sales"]
+
+
+@pytest.mark.parametrize("names", ["Office", "1office", "office-1", "office,office", "o" * 33])
+def test_invalid_names_are_refused(tmp_path: Path, names: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"^ADDRESS_BOOKS must be different names"):
+        load(tmp_path, ADDRESS_BOOKS=names)
 
 
 def test_ldap_url_is_read() -> None:

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import certifi
 from django.conf import settings
 
+from contrib.address_books.books import Book, BookFailed, Card, Changes, LDAPQuery, digest
 from core.text import clean_text
-from phonebook.address_books.books import Book, BookFailed, Card, Changes, LDAPQuery, digest
 from phonebook.imports.readers import base
 from phonebook.imports.readers.base import ContactRow, Rejected
 

@@ -12,15 +12,16 @@ from django.db.models import Case, Exists, OuterRef, Sum, When, Window
 from django.db.models.functions import RowNumber
 from django.utils import timezone
 
+from contrib.address_books import books, carddav, ldapsearch
+from contrib.address_books.books import Book, BookFailed, Card, Changes
+from contrib.address_books.models import AddressBook, AddressBookCard, AddressBookContact
 from core.database_errors import describe
 from core.db import yield_to_writers
-from phonebook.address_books import books, carddav, ldapsearch
-from phonebook.address_books.books import Book, BookFailed, Card, Changes
 from phonebook.imports.contacts import CONTACTS
 from phonebook.imports.pipeline import SUPPRESSED, OnReject, TransferResult, is_loss
 from phonebook.imports.readers import base
 from phonebook.imports.staging import Tables, chunks
-from phonebook.models import AddressBook, AddressBookCard, AddressBookContact, Contact
+from phonebook.models import Contact
 from phonebook.suppression import SuppressedNumbers
 
 #: How the runs are recorded: each succeeds if all address books were synchronized.

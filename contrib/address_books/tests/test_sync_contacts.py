@@ -11,21 +11,24 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.utils import timezone
 
+from contrib.address_books.health import CHECK
+from contrib.address_books.models import AddressBook, AddressBookCard
+from contrib.address_books.sync import TASK
+from contrib.address_books.tests.conftest import Configure
+from contrib.address_books.tests.servers import CardDAVBook, vcard
 from lookup.answers import Found, NotFound
 from lookup.connectors.tables import Directory
 from monitoring import task_runs
-from monitoring.health import dependencies  # noqa: F401 (its checks)
-from monitoring.health.registry import CHECKS
-from phonebook.address_books.sync import TASK
-from phonebook.models import AddressBook, AddressBookCard, Contact
+from monitoring.health.registry import Condition, Effect
+from phonebook.models import Contact
 from tests import awaited
-from tests.directories import CardDAVBook, vcard
+from tests.console_pages import words
 from tests.phonebook.commands.imports import Ran
 from tests.upstream import raw
 
 pytestmark = pytest.mark.django_db
 
-ALICE = "12125550142"
+ALICE, BOB = "12125550142", "12125550143"
 
 
 def test_books_are_synchronized_and_counted(book: CardDAVBook) -> None:
@@ -102,8 +105,7 @@ def test_contact_changed_in_the_console_is_kept(book: CardDAVBook, admin_client:
 
 def health() -> tuple[bool, str]:
     """Whether the address books are healthy, and the detail."""
-    (check,) = (check for check in CHECKS if check.name == "Address books")
-    found = check.result()
+    found = CHECK.result()
     assert found is not None
     return found.healthy, found.detail
 
@@ -120,6 +122,37 @@ def test_health_reports_what_an_operator_must_do(book: CardDAVBook, monkeypatch:
     assert "the server answered 503. Run ./run manage sync_contacts" in health()[1]
     monkeypatch.setenv("ADDRESS_BOOK_OFFICE_REGION", "Nowhere")
     assert "ADDRESS_BOOK_OFFICE_REGION must be" in health()[1]
+
+
+def conditions() -> list[tuple[str, str, Effect]]:
+    return [(each.kind, each.subject, each.effect) for each in CHECK.find(None) if isinstance(each, Condition)]
+
+
+def test_alert_opens_when_a_book_fails_for_hours(configure: Configure) -> None:
+    configure({"ADDRESS_BOOK_OFFICE_URL": "https://dav.example.org/a/"})
+    now = timezone.now()
+    AddressBook.objects.create(name="office", synced_at=now, error="HTTP 500", failed_at=now)
+    assert conditions() == [("address_book.failing", "office", Effect.PROBLEM)]
+    AddressBook.objects.update(synced_at=now - timedelta(hours=4))
+    assert conditions() == [("address_book.failing", "office", Effect.ALERT)]
+    AddressBook.objects.update(synced_at=now, error="")
+    assert conditions() == []
+
+
+def test_dashboard_shows_a_failing_book(admin_client: Client, settings: Any) -> None:
+    settings.ADDRESS_BOOKS = ["office"]
+    AddressBook.objects.create(name="office", error="401: the password is rejected", failed_at=timezone.now())
+    attention = admin_client.get("/admin/").text.partition("Needs attention")[2].partition("<details")[0]
+    assert "Address book not synchronized: office" in attention
+
+
+def test_page_of_a_contact_names_its_book(admin_client: Client) -> None:
+    for book in ("office", None):
+        contact = Contact.objects.create(number=ALICE if book else BOB, name="Alice Example", book=book)
+        page = words(admin_client.get(f"/admin/phonebook/contact/{contact.pk}/change/").text)
+        assert f"Address book {book or '-'} Updated (UTC)" in page
+        assert "Once you save a contact here, its address book no longer updates it." in page
+    assert "Address book" not in words(admin_client.get("/admin/phonebook/contact/add/").text)
 
 
 def test_console_shows_age_counts_and_errors(books: Callable[..., CardDAVBook], admin_client: Client) -> None:
