@@ -156,7 +156,7 @@ print([each.name for each in COMPLAINT_FORMATS], data_sets.published())
         "[True, True] True",
         "404 ['Plain kind']",
         "['Plain page'] Do it",
-        "True True True True",
+        "True True True True True",
         "True",
         "False",
         "['Ann False']",

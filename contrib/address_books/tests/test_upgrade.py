@@ -38,5 +38,5 @@ def upgraded(installation: Installation, roles: dict[str, str], *addons: str) ->
 def test_release_keeps_rows_and_history(installations: list[Installation], request: pytest.FixtureRequest) -> None:
     at_once, later = installations
     roles: dict[str, str] = request.getfixturevalue("roles") if at_once.vendor == "postgresql" else {}
-    schema = upgraded(at_once, roles, "address_books")
-    assert upgraded(later, roles, "none", "address_books") == schema
+    schema = upgraded(at_once, roles, "file_formats address_books")
+    assert upgraded(later, roles, "none", "file_formats address_books") == schema
