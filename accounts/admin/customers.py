@@ -170,7 +170,7 @@ class CustomerAdmin(CustomerActionsAdmin):
     searches = column(lambda customer: f"{customer.figures.searches:,}", "searches (30 days)", "searches")
     revenue = column(
         lambda customer: _or_dash(customer.figures.revenue, ",.2f"),
-        cast(str, format_lazy("revenue ({}, 30 days)", SimpleLazyObject(lambda: settings.CURRENCY))),
+        cast(str, format_lazy("estimated revenue ({}, 30 days)", SimpleLazyObject(lambda: settings.CURRENCY))),
         "revenue",
     )
     last_use = column(

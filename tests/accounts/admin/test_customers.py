@@ -86,6 +86,8 @@ def test_list_shows_money_last_charge_and_end_of_credits(admin_client: Client, c
     }
     for name, value in expected.items():
         assert re.search(rf"field-{name}[^>]*>(<[^>]*>|\s)*{value}", text), name
+    assert "Estimated revenue (USD, 30 days)" in text
+    assert "<dt>Estimated revenue</dt>" in admin_client.get(page_of(customer)).text
 
 
 @pytest.mark.parametrize("max_named", [0, 500])
