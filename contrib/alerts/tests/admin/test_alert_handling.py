@@ -62,7 +62,7 @@ def test_acknowledged_alert_names_who_looks_after_it(operator: Client) -> None:
     assert re.search(r"by support at 20\S+ \S+ UTC: Called the vendor\.", text)
     listed = words(operator.get(ALERTS, {"state": "acknowledged"}).text)
     assert "acknowledged by support" in listed
-    assert history() == [("support", "Acknowledged.")]
+    assert history() == [("support", "Acknowledged. Reason: Called the vendor.")]
     assert "/acknowledge/" not in operator.get(url(incident)).text
 
 
@@ -128,7 +128,7 @@ def test_muted_alert_is_marked_until_its_mute_ends(operator: Client) -> None:
     assert "Mute ended: Source failing: twilio." in operator.post(end, {"mute": mute.pk}, follow=True).text
     assert "uted until" not in words(operator.get(ALERTS).text)
     assert [message for _, message in history()] == [
-        f"Muted until {mute.until:%Y-%m-%d %H:%M} UTC.",
+        f"Muted until {mute.until:%Y-%m-%d %H:%M} UTC. Reason: Maintenance of the vendor.",
         "Mute ended.",
     ]
 
