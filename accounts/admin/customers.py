@@ -109,7 +109,7 @@ class UseFilter(ConditionFilter):
         live = owned.filter(is_test=False)
         expiring = live.filter(request_statistics.expiring(now, token_list.SOON_DAYS))
         empty = live.filter(request_statistics.out_of_credits(now))
-        unused = Q(Exists(live.filter(created_at__lte=since))) & ~Q(Exists(live.filter(last_charged_at__gt=since)))
+        unused = Q(created_at__lte=since) & ~Q(Exists(owned.filter(last_charged_at__gt=since)))
         return {
             "unused": (f"not charged for {UNUSED_DAYS} days", unused),
             "no_token": ("no token", ~Q(Exists(owned))),
