@@ -115,7 +115,7 @@ class RequestLogForm(TokenListForm):
             yield Filter("number", "number_hash", keyed_hash("number", data["number"]))
         elif data["number_hash"]:
             digest, _, mask = data["number_hash"].partition("-")
-            note = f"Only requests for {mask or 'one number'}."
+            note = f"Only requests for {f'{mask}, the number searched for' if mask else 'one number'}."
             yield Filter("number_hash", "number_hash", bytes.fromhex(digest), note=note)
         if data["token"]:
             yield token_filter(data["token"], "requests")

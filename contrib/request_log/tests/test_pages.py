@@ -184,7 +184,7 @@ def test_number_is_found_by_hash_and_in_no_url(admin_client: Client) -> None:
     number_hash = keyed_hash("number", OTHER).hex()
     [(address, _)] = response.redirect_chain
     assert unquote(address) == f"{URL}?outcome=found_both&number_hash={number_hash}-{numbers.mask(OTHER)}"
-    assert f"Only requests for {numbers.mask(OTHER)}." in response.text
+    assert f"Only requests for {numbers.mask(OTHER)}, the number searched for." in response.text
     assert "2312-5043" not in response.text
     again = searched(admin_client, outcome="found_both", number_hash=response.context["cl"].form.data["number_hash"])
     assert ids(again) == ["other"]
@@ -208,7 +208,8 @@ def test_list_names_a_number_that_is_not_logged(admin_client: Client) -> None:
     for typed in ("+555 0107", "49 30 23125099"):
         response = searched(admin_client, number=typed, choose_period="7d")
         mask = numbers.mask(numbers.parse_typed(typed))
-        assert active_filters(response) == f"Only requests for {mask}. Clear The last 7 days Clear"
+        number = f"{mask}, the number searched for"
+        assert active_filters(response) == f"Only requests for {number}. Clear The last 7 days Clear"
         assert "No matching requests in this period." in response.text
 
 
