@@ -100,6 +100,22 @@ def test_page_tells_no_key_from_not_recorded(admin_client: Client, token: ApiTok
         assert text in words(admin_client.get(f"{URL}{shown.pk}/change/").text)
 
 
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ({"idempotency_key": False}, "not sent Each request without a key is a new search, and charged as one."),
+        ({"idempotency_key": True}, "sent A repeat with the same key and number within 24 hours is not charged."),
+        ({"idempotency_key": True, "status": 500, "outcome": "failed"}, "sent Request"),
+        ({"idempotency_key": False, "outcome": "test", "charged": False}, "not sent Request"),
+    ],
+)
+def test_page_says_what_a_repeat_costs(
+    admin_client: Client, token: ApiToken, values: dict[str, Any], shown: str
+) -> None:
+    entry = row(token, **values)
+    assert f"Idempotency-Key {shown}" in words(admin_client.get(f"{URL}{entry.pk}/change/").text)
+
+
 def test_page_of_a_charged_request_says_what_costs_a_credit(admin_client: Client, token: ApiToken) -> None:
     for charged in (True, False):
         entry = row(token, charged=charged)
