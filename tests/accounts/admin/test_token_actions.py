@@ -273,6 +273,7 @@ def test_stolen_token_does_not_keep_working_by_default(admin_client: Client, tok
     assert asked.context["form"]["grace_minutes"].value() is None
     choices = [str(name) for _, name in asked.context["form"].fields["grace_minutes"].choices]
     assert choices == ["No time: choose this if it was stolen or leaked", "1 hour", "1 day", "7 days"]
+    assert "A leaked token can have it too, if the customer needs it" in words(asked.text)
     assert "to_token" not in asked.context["form"].fields
     assert "This field is required." in submit(admin_client, page(token, "rotate"), reason="leaked").text
     assert ApiToken.objects.get(pk=token.pk).jti == token.jti
