@@ -107,6 +107,16 @@ def test_dashboard_lists_critical_alerts_first(admin_client: Client) -> None:
     assert ["Acknowledged by admin." in row for row in rows] == [True, False, False]
 
 
+def test_pause_page_says_what_becomes_of_open_alerts(admin_client: Client, settings: Any) -> None:
+    settings.SOURCE_A = "tests.connectors.KnowsName"
+    page = f"/admin/monitoring/source/{settings.SOURCE_A}/pause/"
+    text = "Its open alerts end with the pause. They open again when it is resumed, until it works."
+    assert text not in words(admin_client.get(page).text)
+    report(settings.SOURCE_A)
+    assert text in words(admin_client.get(page).text)
+    assert text not in words(admin_client.get(page.replace("pause", "check-now")).text)
+
+
 # --- Mute --------------------------------------------------------------------------------------------------------
 
 
