@@ -236,13 +236,14 @@ _KEY_HOURS = idempotency.LIFETIME // timedelta(hours=1)
 _REPEATS = {
     True: f"A repeat with the same key and number within {_KEY_HOURS} hours is not charged.",
     False: "Each request without a key is a new search, and charged as one.",
+    None: "",
 }
 
 
 def _key_text(row: RequestLogEntry) -> str:
     """With what a repeat of an answered request costs; nothing is stored of others."""
     text = _KEY_TEXTS[row.idempotency_key]
-    repeat = _REPEATS.get(row.idempotency_key, "") if row.status == 200 and row.outcome != "test" else ""
+    repeat = _REPEATS[row.idempotency_key] if row.status == 200 and row.outcome != "test" else ""
     return format_html("{} <small>{}</small>", text, repeat) if repeat else text
 
 
