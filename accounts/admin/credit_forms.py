@@ -49,10 +49,13 @@ def paid_text(what: str = "these credits in total") -> str:
 
 
 class EitherField(TextField):
-    """One of several of which one is required, by the form's own check."""
+    """One of two of which one is required, by the form's own check. `unless`: the other one."""
 
     widget = widgets.UnfoldAdminTextInputWidget
-    mark = "a reason or a reference is required"
+
+    def __init__(self, *, unless: str, **kwargs: Any) -> None:
+        super().__init__(required=False, **kwargs)
+        self.mark = f"required without a {unless}"
 
 
 class AgainForm(CheckedForm):
@@ -104,19 +107,19 @@ class TopUpForm(OnceForm):
 
     amount = integer_field(help_text="Credits to add.", min_value=1, max_value=MAX_AMOUNT)
     price = price_field(help_text=lazy(paid_text, str)())
-    reason = EitherField(
-        max_length=200,
-        required=False,
-        help_text="In your own words; only operators see it. An invoice number goes into Reference.",
-    )
     own_reference = EitherField(
+        unless="reason",
         label="Reference",
         max_length=100,
-        required=False,
         help_text=(
             "Invoice or order number, to find the entry by. Customers see it too. A reference can be used only once "
             "per token."
         ),
+    )
+    reason = EitherField(
+        unless="reference",
+        max_length=200,
+        help_text="In your own words; only operators see it. Not the invoice number: that is the reference.",
     )
 
     def __init__(self, *args: Any, token: ApiToken | None = None, **kwargs: Any) -> None:

@@ -109,7 +109,7 @@ class UseFilter(ConditionFilter):
         live = owned.filter(is_test=False)
         expiring = live.filter(request_statistics.expiring(now, token_list.SOON_DAYS))
         empty = live.filter(request_statistics.out_of_credits(now))
-        unused = Q(Exists(live.filter(created_at__lte=since))) & ~Q(Exists(live.filter(last_charged_at__gt=since)))
+        unused = Q(created_at__lte=since) & ~Q(Exists(owned.filter(last_charged_at__gt=since)))
         return {
             "unused": (f"not charged for {UNUSED_DAYS} days", unused),
             "no_token": ("no token", ~Q(Exists(owned))),
@@ -170,7 +170,7 @@ class CustomerAdmin(CustomerActionsAdmin):
     searches = column(lambda customer: f"{customer.figures.searches:,}", "searches (30 days)", "searches")
     revenue = column(
         lambda customer: _or_dash(customer.figures.revenue, ",.2f"),
-        cast(str, format_lazy("revenue ({}, 30 days)", SimpleLazyObject(lambda: settings.CURRENCY))),
+        cast(str, format_lazy("estimated revenue ({}, 30 days)", SimpleLazyObject(lambda: settings.CURRENCY))),
         "revenue",
     )
     last_use = column(

@@ -153,7 +153,10 @@ class RotateForm(UnrotatedForm, MoveRestForm):
         choices=list({**GRACES, 0: "No time: choose this if it was stolen or leaked"}.items()),
         coerce=int,
         widget=widgets.UnfoldAdminRadioSelectWidget,
-        help_text="For the customer to switch to the new one.",
+        help_text=(
+            "For the customer to switch to the new one. A leaked token can have it too, if the customer needs it: "
+            "until then whoever has the token can spend the credits."
+        ),
     )
     reason = text_field(help_text="Shown in the history.")
     to_token = TargetField(

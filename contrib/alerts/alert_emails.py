@@ -1,6 +1,7 @@
 """The e-mails about alerts: the same as plain text and as HTML."""
 
 import json
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -10,6 +11,7 @@ from django.urls import reverse
 
 from contrib.alerts.group_titles import group_title
 from contrib.alerts.models import Notice
+from core import periods
 
 #: Alerts that an e-mail about several names.
 MAX_LISTED = 20
@@ -74,9 +76,10 @@ def _plain_text(context: dict[str, Any]) -> str:
 
 
 def _times(alerts: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Since when the alerts are open, and until when they were."""
-    found = (("Since", min(each["opened_at"] for each in alerts)), ("Until", alerts[0]["closed_at"]))
-    return [(what, at.replace("T", " ").replace("Z", " UTC")) for what, at in found if at]
+    """Since when and until when their conditions were seen, as the pages of the alerts say it."""
+    began = min(each.get("began_at") or each["opened_at"] for each in alerts)  # an earlier release did not write it
+    found = (("Since", began), ("Until", alerts[0]["closed_at"]))
+    return [(what, periods.shown(datetime.fromisoformat(at))) for what, at in found if at]
 
 
 def _list_url(kind: str) -> str | None:

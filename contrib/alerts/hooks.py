@@ -46,7 +46,10 @@ pages.ACTIONS.add(
     )
 )
 pages.GRANTS.add(pages.Grant("operator", "alerts.change_notice alerts.handle_incident"))
-pages.EXTENSIONS.add(pages.Extension("accounts.customer", f"{PACKAGE}.admin.customers.WebhookActions"))
+pages.EXTENSIONS.add(
+    pages.Extension("accounts.customer", f"{PACKAGE}.admin.customers.WebhookActions"),
+    pages.Extension("monitoring.source", f"{PACKAGE}.admin.sources.PausedAlerts"),
+)
 retention.EXPIRING.add(
     retention.Expiring("notices", f"{PACKAGE}.low_balance.prune", f"settled notices after {retention.KEPT_DAYS} days"),
     retention.Expiring("alerts", f"{PACKAGE}.incidents.prune", f"alerts after {retention.KEPT_DAYS} days"),

@@ -238,6 +238,7 @@ def _data(incident: Incident) -> dict[str, Any]:
         "kind": incident.kind,
         "severity": incident.severity,
         **model_to_dict(incident, ("subject", "title", "summary", "hint")),
+        "began_at": iso(incident.first_seen_at),
         "opened_at": iso(incident.opened_at) if incident.opened_at else None,
         "closed_at": iso(incident.closed_at) if incident.closed_at else None,
         "ended_because": incident.ended_because or None,
@@ -256,7 +257,8 @@ def notices_about(incident: Incident) -> QuerySet[Notice]:
 def write_test_alert() -> list[Notice]:
     """A test alert to everything that gets alerts, due now."""
     now = timezone.now()
-    test = Incident(kind="test", title="Test alert", summary="Alerts of this service arrive here.", opened_at=now)
+    summary = "Alerts of this service arrive here."
+    test = Incident(kind="test", title="Test alert", summary=summary, first_seen_at=now, opened_at=now)
     return _notify(Notice.Event.TEST, [test], now)
 
 

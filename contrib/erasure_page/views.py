@@ -189,9 +189,8 @@ def _erased(request: HttpRequest, form: forms.Form) -> dict[str, Any]:
     rows = what()
     lines = [f"{title}: {result[name]:,}, {happens}" for name, (title, happens) in rows.items() if result[name]]
     counts = ", ".join(f"{name.replace('_', ' ')} {result[name]}" for name in rows if result[name])
-    record(
-        f"Erased the data of a number: {reference} {sentence(counts or 'Nothing was stored')}{' Blocked.' * blocked}"
-    )
+    skipped = " Blocked: imports skip this number." * blocked
+    record(f"Erased the data of a number: {reference} {sentence(counts or 'Nothing was stored')}{skipped}")
     lines = [
         f"Request: {reference}",
         "",

@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
 
-from accounts import credits
+from accounts import credits, idempotency
 from accounts.admin.ledger import REFUND, refund_link
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.admin.token_rows import TokenListAdmin, TokenListForm, customer_filter, token_filter
@@ -115,7 +115,7 @@ class RequestLogForm(TokenListForm):
             yield Filter("number", "number_hash", keyed_hash("number", data["number"]))
         elif data["number_hash"]:
             digest, _, mask = data["number_hash"].partition("-")
-            note = f"Only requests for {mask or 'one number'}."
+            note = f"Only requests for {f'{mask}, the number searched for' if mask else 'one number'}."
             yield Filter("number_hash", "number_hash", bytes.fromhex(digest), note=note)
         if data["token"]:
             yield token_filter(data["token"], "requests")
@@ -232,6 +232,19 @@ def found(search: Search) -> Iterable[Result]:
 
 
 _KEY_TEXTS = {True: "sent", False: "not sent", None: "not recorded"}
+_KEY_HOURS = idempotency.LIFETIME // timedelta(hours=1)
+_REPEATS = {
+    True: f"A repeat with the same key and number within {_KEY_HOURS} hours is not charged.",
+    False: "Each request without a key is a new search, and charged as one.",
+    None: "",
+}
+
+
+def _key_text(row: RequestLogEntry) -> str:
+    """With what a repeat of an answered request costs; nothing is stored of others."""
+    text = _KEY_TEXTS[row.idempotency_key]
+    repeat = _REPEATS[row.idempotency_key] if row.status == 200 and row.outcome != "test" else ""
+    return format_html("{} <small>{}</small>", text, repeat) if repeat else text
 
 
 def _ms(us: int | None) -> str:
@@ -292,7 +305,7 @@ class RequestLogAdmin(TokenListAdmin):
     number = column(lambda row: row.number_mask or "-", "number")
     status_text = column(_status_text, "outcome")
     charged_text = column(_charged, "charged")
-    key_text = column(lambda row: _KEY_TEXTS[row.idempotency_key], "Idempotency-Key")
+    key_text = column(_key_text, "Idempotency-Key")
     source_a_text = column(lambda row: _slot_label(row, "source_a"), "source A")
     source_b_text = column(lambda row: _slot_label(row, "source_b"), "source B")
     request_text = column(lambda row: row.request_id, "request id")

@@ -1,1 +1,1 @@
-"""The console's page of revenue, and the dashboard's block about sales and margin: docs/revenue.md."""
+"""The console's page of revenue, and the dashboard's block about sales and costs: docs/revenue.md."""

@@ -12,9 +12,11 @@ from core.periods import CalendarPeriod
 
 
 def money(request: HttpRequest, figures: Figures) -> dict[str, Any] | None:
-    """None for users who may not view the ledger; without the margin for those who may not view sources."""
+    """None for users who may not view the ledger; without the margin for those who may not view sources. `revenue` and
+    `margin` are estimates, at the average price of all customers: not shown of the last month, whose revenue is."""
     if (credits := figures.credits) is None:
         return None
+    last_month = CalendarPeriod.of(figures.now).previous
     sold = sales.sales(figures.since, until=figures.until)
     revenue = sold.revenue(sales.net_spent(credits["spent"], refunded=credits["refunded"], lost=credits["lost"]))
     margin = None if revenue is None or figures.report is None else revenue - figures.report.cost
@@ -25,5 +27,6 @@ def money(request: HttpRequest, figures: Figures) -> dict[str, Any] | None:
         "revenue": revenue,
         "margin": margin,
         "margin_percent": f"{100 * margin / revenue:.0f}" if margin is not None and revenue else None,
-        "last_month": CalendarPeriod.of(figures.now).previous,
+        "last_month": last_month,
+        "is_last_month": (figures.since, figures.until) == (last_month.since, last_month.until),
     }

@@ -73,9 +73,14 @@ def _effect(counts: Mapping[str, int], noun: str) -> str:
     return f"The import {get_text_list(texts, 'and')}."
 
 
+def _faults(counts: Mapping[str, Any]) -> dict[str, int]:
+    """How many rows are not imported, by reason."""
+    return {**counts.get("rejected", {}), "repeated": counts.get("repeated", 0)}
+
+
 def _not_imported(counts: Mapping[str, Any]) -> str:
     """How many rows of how many are not imported, and why; empty for none."""
-    found = {**counts.get("rejected", {}), "repeated": counts.get("repeated", 0)}
+    found = _faults(counts)
     total = sum(found.values())
     why = ", ".join(f"{reason} ({count:,})" for reason, count in found.items() if count)
     return f"{total:,} of {counts['read']:,} rows {'are' if total != 1 else 'is'} not imported: {why}." if total else ""
@@ -274,6 +279,7 @@ class UploadAdmin(ConsoleAdmin):
             "effect": _effect(counts, "contact" if upload.kind == Kind.CONTACTS else "complaint count"),
             "not_imported": _not_imported(upload.counts),
             "faults": fault_texts(upload.faults),
+            "has_all_faults": len(upload.faults) == sum(_faults(upload.counts).values()),
             "changes": changes,
             # Of a list of complaints without changes the import records the version.
             "can_confirm": upload.state == State.READY and (changes or upload.kind == Kind.COMPLAINTS),

@@ -151,6 +151,10 @@ def checked() -> dict[str, Any]:
     }
 
 
+def _with_reason(what: str, reason: str) -> str:
+    return f"{what} Reason: {reason}" if reason else what
+
+
 class OpenFirst(IndexedChangeList):
     """Lists open alerts first, the most urgent ones before the others: they are few (token_checks.MAX_TOKENS). The
     others are read by their index, newest first."""
@@ -246,7 +250,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     )
     def acknowledge(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
         incidents.acknowledge(incident=obj, by=request.user.get_username(), reason=data["reason"])
-        self.log_change(request, obj, "Acknowledged.")
+        self.log_change(request, obj, _with_reason("Acknowledged.", data["reason"]))
         return "Acknowledged."
 
     def has_handle_permission(self, request: HttpRequest) -> bool:
@@ -292,7 +296,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
             subject, what = "", f'All alerts of the kind "{kind_title(obj.kind)}" are muted'
         mutes.mute(kind=obj.kind, subject=subject, until=until, by=request.user.get_username(), reason=data["reason"])
         result = f"{what} until {periods.shown(until)}."
-        self.log_change(request, obj, result)
+        self.log_change(request, obj, _with_reason(result, data["reason"]))
         return result
 
     def action_context(self, request: HttpRequest, url_path: str, obj: Incident | None) -> dict[str, Any]:

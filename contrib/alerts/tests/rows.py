@@ -121,6 +121,7 @@ def _incidents(month: Any, low: ApiToken) -> int:
             "kind": kind,
             "severity": incident.severity,
             **model_to_dict(incident, ("subject", "title", "summary", "hint")),
+            "began_at": f"{incident.first_seen_at:%Y-%m-%dT%H:%M:%SZ}",
             "opened_at": f"{began:%Y-%m-%dT%H:%M:%SZ}",
             "closed_at": ended and f"{ended:%Y-%m-%dT%H:%M:%SZ}",
             "url": None,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.db.models.signals import pre_delete
+from django.test import Client
 from django.utils import timezone
 
 from accounts import credits
@@ -18,6 +19,7 @@ from callerid_project import urls
 from contrib.alerts import incidents, notices, webhooks
 from contrib.alerts.models import Incident, Notice
 from contrib.alerts.tests.low_balances import CONTACT, account, check, search, sent
+from core.periods import iso
 from core.retention import KEPT_DAYS
 from monitoring.health.registry import Condition, Effect
 from tests.account_fixtures import Clock
@@ -202,6 +204,21 @@ def test_emails_say_what_began_and_what_ended(mailbox: Mailbox, by_email: None) 
     text = "This alert has ended.\n\nSource failing: twilio.\n\n3 of 9 lookups failed.\n\nSince "
     assert body(resolved).startswith(text)
     assert "\nUntil 20" in body(resolved)
+
+
+def test_email_and_webhook_have_the_start_that_pages_show(
+    mailbox: Mailbox, by_email: None, by_webhook: Upstream, admin_client: Client, clock: Clock
+) -> None:
+    began = clock.now
+    for _ in range(6):
+        report(failing(), kinds=LASTING)
+        clock.now += timedelta(minutes=1)
+    assert sent() == ["sent", "sent"]
+    shown = f"{began:%Y-%m-%d %H:%M}"
+    assert body(mailbox.messages[0]).endswith(f"\nSince {shown} UTC\n")
+    assert shown in admin_client.get("/admin/alerts/incident/").text
+    data = json.loads(by_webhook.bodies[0])["data"]
+    assert (data["began_at"], data["opened_at"]) == (iso(began), iso(began + timedelta(minutes=5)))
 
 
 def test_each_address_gets_its_own_notice(mailbox: Mailbox, settings: Any, by_email: None) -> None:

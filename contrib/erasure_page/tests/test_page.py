@@ -85,7 +85,7 @@ def test_report_has_counts_and_neither_number_nor_name(admin_client: Client, blo
     assert (entry.object_repr, entry.action_flag) == ("number 49********42 (DE)", 3)
     assert entry.change_message == (
         "Erased the data of a number: letter of 3 March. contacts 1, complaint days 1, rules 1."
-        + " Blocked." * (block == "yes")
+        + " Blocked: imports skip this number." * (block == "yes")
     )
     assert NUMBER not in str(dict(admin_client.session))
 

@@ -100,6 +100,22 @@ def test_page_tells_no_key_from_not_recorded(admin_client: Client, token: ApiTok
         assert text in words(admin_client.get(f"{URL}{shown.pk}/change/").text)
 
 
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ({"idempotency_key": False}, "not sent Each request without a key is a new search, and charged as one."),
+        ({"idempotency_key": True}, "sent A repeat with the same key and number within 24 hours is not charged."),
+        ({"idempotency_key": True, "status": 500, "outcome": "failed"}, "sent Request"),
+        ({"idempotency_key": False, "outcome": "test", "charged": False}, "not sent Request"),
+    ],
+)
+def test_page_says_what_a_repeat_costs(
+    admin_client: Client, token: ApiToken, values: dict[str, Any], shown: str
+) -> None:
+    entry = row(token, **values)
+    assert f"Idempotency-Key {shown}" in words(admin_client.get(f"{URL}{entry.pk}/change/").text)
+
+
 def test_page_of_a_charged_request_says_what_costs_a_credit(admin_client: Client, token: ApiToken) -> None:
     for charged in (True, False):
         entry = row(token, charged=charged)
@@ -184,7 +200,7 @@ def test_number_is_found_by_hash_and_in_no_url(admin_client: Client) -> None:
     number_hash = keyed_hash("number", OTHER).hex()
     [(address, _)] = response.redirect_chain
     assert unquote(address) == f"{URL}?outcome=found_both&number_hash={number_hash}-{numbers.mask(OTHER)}"
-    assert f"Only requests for {numbers.mask(OTHER)}." in response.text
+    assert f"Only requests for {numbers.mask(OTHER)}, the number searched for." in response.text
     assert "2312-5043" not in response.text
     again = searched(admin_client, outcome="found_both", number_hash=response.context["cl"].form.data["number_hash"])
     assert ids(again) == ["other"]
@@ -208,7 +224,8 @@ def test_list_names_a_number_that_is_not_logged(admin_client: Client) -> None:
     for typed in ("+555 0107", "49 30 23125099"):
         response = searched(admin_client, number=typed, choose_period="7d")
         mask = numbers.mask(numbers.parse_typed(typed))
-        assert active_filters(response) == f"Only requests for {mask}. Clear The last 7 days Clear"
+        number = f"{mask}, the number searched for"
+        assert active_filters(response) == f"Only requests for {number}. Clear The last 7 days Clear"
         assert "No matching requests in this period." in response.text
 
 

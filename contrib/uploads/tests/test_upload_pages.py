@@ -148,6 +148,10 @@ def test_check_and_import_are_confirmed_once(operator: Client) -> None:
     page = words(operator.get(FORM).text)
     assert "The import adds 1 contact and does not change 1." in page
     assert "2 of 4 rows are not imported: no number (2)." in page
+    fault = {"file": "people.csv", "line": 2, "reason": "no number", "number": "", "detail": "", "contact": ""}
+    for listed, heading in ((1, "First rows not imported"), (2, "Rows not imported")):
+        ImportUpload.objects.update(faults=[fault] * listed)
+        assert f">{heading}</h2>" in operator.get(FORM).text
     assert "Earlier imports" not in page
     before = ImportBatch.objects.create(kind="contacts", state="done", can_undo=True)
     earlier = f"from earlier imports (import {before.pk}), those can then be undone only after this one."

@@ -86,6 +86,8 @@ def test_list_shows_money_last_charge_and_end_of_credits(admin_client: Client, c
     }
     for name, value in expected.items():
         assert re.search(rf"field-{name}[^>]*>(<[^>]*>|\s)*{value}", text), name
+    assert "Estimated revenue (USD, 30 days)" in text
+    assert "<dt>Estimated revenue</dt>" in admin_client.get(page_of(customer)).text
 
 
 @pytest.mark.parametrize("max_named", [0, 500])
@@ -156,10 +158,11 @@ def test_filters_find_customers_by_use(admin_client: Client) -> None:
     token_of(customers.create(name="new"), "new")
     token_of(customers.create(name="tester"), "tester", 0, is_test=True)
     ApiToken.objects.exclude(name="new").update(created_at=now - timedelta(days=40))
+    Customer.objects.exclude(name="new").update(created_at=now - timedelta(days=40))
     ApiToken.objects.filter(pk__in=[used.pk, running.pk]).update(last_charged_at=now - timedelta(days=13))
     ApiToken.objects.filter(pk=unused.pk).update(last_charged_at=now - timedelta(days=15))
     TokenDay.objects.create(token=running, day=now.date(), outcome="found_one", count=30)
-    assert listed(admin_client, use="unused") == ["unused"]
+    assert sorted(listed(admin_client, use="unused")) == ["empty", "tester", "unused"]
     assert listed(admin_client, use="no_token") == ["empty"]
     assert listed(admin_client, use="runs_out") == ["running"]
     assert listed(admin_client, use="expiring") == []

@@ -200,11 +200,11 @@ def test_message_has_price_and_reference_once(admin_client: Client, token: ApiTo
 
 def test_reason_and_reference_are_not_both_called_optional(admin_client: Client, token: ApiToken) -> None:
     for action in ("top-up", "adjust"):
-        labels = [
-            words(text)
-            for text in re.findall(r"(?s)<label[^>]*>(.*?)</label>", admin_client.get(page(token, action)).text)
-        ]
-        assert {f"{name} (a reason or a reference is required)" for name in ("Reason", "Reference")} <= {*labels}
+        text = admin_client.get(page(token, action)).text
+        labels = [words(label) for label in re.findall(r"(?s)<label[^>]*>(.*?)</label>", text)]
+        first = labels.index("Reference (required without a reason)")
+        assert labels[first + 1] == "Reason (required without a reference)"
+        assert "Not the invoice number: that is the reference." in text
         assert "Price (optional)" in labels
         assert "Enter a reason or a reference." in submit(admin_client, page(token, action), amount=5).text
 
@@ -273,6 +273,7 @@ def test_stolen_token_does_not_keep_working_by_default(admin_client: Client, tok
     assert asked.context["form"]["grace_minutes"].value() is None
     choices = [str(name) for _, name in asked.context["form"].fields["grace_minutes"].choices]
     assert choices == ["No time: choose this if it was stolen or leaked", "1 hour", "1 day", "7 days"]
+    assert "A leaked token can have it too, if the customer needs it" in words(asked.text)
     assert "to_token" not in asked.context["form"].fields
     assert "This field is required." in submit(admin_client, page(token, "rotate"), reason="leaked").text
     assert ApiToken.objects.get(pk=token.pk).jti == token.jti

@@ -62,7 +62,7 @@ def test_acknowledged_alert_names_who_looks_after_it(operator: Client) -> None:
     assert re.search(r"by support at 20\S+ \S+ UTC: Called the vendor\.", text)
     listed = words(operator.get(ALERTS, {"state": "acknowledged"}).text)
     assert "acknowledged by support" in listed
-    assert history() == [("support", "Acknowledged.")]
+    assert history() == [("support", "Acknowledged. Reason: Called the vendor.")]
     assert "/acknowledge/" not in operator.get(url(incident)).text
 
 
@@ -107,6 +107,16 @@ def test_dashboard_lists_critical_alerts_first(admin_client: Client) -> None:
     assert ["Acknowledged by admin." in row for row in rows] == [True, False, False]
 
 
+def test_pause_page_says_what_becomes_of_open_alerts(admin_client: Client, settings: Any) -> None:
+    settings.SOURCE_A = "tests.connectors.KnowsName"
+    page = f"/admin/monitoring/source/{settings.SOURCE_A}/pause/"
+    text = "Its open alerts end with the pause. They open again when it is resumed, until it works."
+    assert text not in words(admin_client.get(page).text)
+    report(settings.SOURCE_A)
+    assert text in words(admin_client.get(page).text)
+    assert text not in words(admin_client.get(page.replace("pause", "check-now")).text)
+
+
 # --- Mute --------------------------------------------------------------------------------------------------------
 
 
@@ -128,7 +138,7 @@ def test_muted_alert_is_marked_until_its_mute_ends(operator: Client) -> None:
     assert "Mute ended: Source failing: twilio." in operator.post(end, {"mute": mute.pk}, follow=True).text
     assert "uted until" not in words(operator.get(ALERTS).text)
     assert [message for _, message in history()] == [
-        f"Muted until {mute.until:%Y-%m-%d %H:%M} UTC.",
+        f"Muted until {mute.until:%Y-%m-%d %H:%M} UTC. Reason: Maintenance of the vendor.",
         "Mute ended.",
     ]
 
