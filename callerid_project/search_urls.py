@@ -1,4 +1,4 @@
-"""What the event loop answers. An instance with SERVE=search has no other URLs, and imports nothing of the console."""
+"""What the event loop answers. An instance with SERVE=search has no other URLs, and loads no pages."""
 
 from django.urls import path, re_path
 

@@ -72,12 +72,12 @@ class Grant(NamedTuple):
 
 class View(NamedTuple):
     """A page of the console that belongs to no model. `view`: the dotted path of a function, imported when the page is
-    first opened, which is called for users with `permission`, if there is one."""
+    first opened, which is called for users with `permission`; all users of the console if it is empty."""
 
     route: str
     view: str
     name: str
-    permission: str = ""
+    permission: str
 
 
 class Extension(NamedTuple):
@@ -132,7 +132,7 @@ _SIDEBAR = {
     ],
 }
 
-#: What a search finds as actions. `row_page` has no roles: _GRANTS grants these permissions.
+#: What a search finds as actions. `_inlist_page` has no roles: _GRANTS grants these permissions.
 _ACTIONS = [
     add_page("Issue an API token", "accounts.apitoken", "operator", "create new add key jwt"),
     _inlist_page(
@@ -216,7 +216,7 @@ def actions() -> list[Page]:
 def permissions_of(role: str) -> set[str]:
     """The permissions that this version gives to a role."""
     pages = [*chain.from_iterable(sections().values()), *actions()]
-    granted = {page.permission for page in pages if role in page.roles.split()}
+    granted = {name for page in pages if role in page.roles.split() for name in page.permission.split()}
     return granted.union(*(each.permissions.split() for each in (*_GRANTS, *GRANTS) if role in each.roles.split()))
 
 

@@ -107,7 +107,7 @@ def describe_numbers(tables: Iterable[str]) -> str | None:
         return None
     return (
         f"No add-on in ADDONS uses {names}, so `forget` would not erase the phone numbers there: add the add-on to "
-        "ADDONS, or empty the table"
+        "ADDONS, or see Leave one out in docs/addons.md"
     )
 
 

@@ -20,7 +20,7 @@ from lookup.source_actions import call_price, configured
 from lookup.vendors.preset import Preset
 from monitoring import hooks, source_statistics
 from monitoring.models import SourceResult
-from monitoring.source_statistics import BREAKER, RESUMED, SourceUsage
+from monitoring.source_statistics import SourceUsage
 
 HOUR, LOOK_BACK = timedelta(hours=1), timedelta(days=1)
 #: A source is called failing for this long after a failure.
@@ -223,10 +223,7 @@ def states(now: datetime) -> dict[str, State]:
     statements."""
     hour = periods.hour(now)
     this_hour, both_hours = (source_statistics.usages(since, "connector") for since in (hour, hour - HOUR))
-    answered, failures = source_statistics.last_results()
-    refused = {each.connector: each.at for each in reversed(failures) if each.reason == BREAKER}
-    resumed = {each.connector: each.at for each in failures if each.reason == RESUMED}
-    failures = [each for each in failures if each.reason not in (BREAKER, RESUMED)]
+    answered, refused, resumed, failures = source_statistics.last_results()
     failed = {each.connector: each.at for each in reversed(failures)}
     paused, checks = SourcePause.objects.in_bulk(), SourceCheck.objects.in_bulk()
     found = {}
@@ -295,11 +292,7 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
     # A process with a fast clock may have counted in an hour that has not begun yet.
     steps = dict.fromkeys(period.steps(now), SourceUsage())
     steps |= {at: usage for (at,), usage in by_step.items()}
-    own = [
-        each
-        for each in source_statistics.last_results(since)[1]
-        if each.connector == name and each.reason not in (BREAKER, RESUMED)
-    ]
+    own = [each for each in source_statistics.last_results(since).failures if each.connector == name]
     slots = [row for row in report(since, until).sources if row.name == name]
     if not (pause or slots or own):
         return None

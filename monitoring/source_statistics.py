@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Q, Sum
 from django.db.models.functions import TruncDay
@@ -269,9 +269,24 @@ def record_resumption(connector: str, at: datetime) -> None:
     SourceResult.objects.update_or_create(connector=connector, reason=RESUMED, hint="", defaults=values)
 
 
-def last_results(since: datetime = FIRST) -> tuple[dict[str, datetime], list[SourceResult]]:
-    """The time of each connector's last answer, and its last failure for each reason and hint since `since`, newest
-    first, also with the reason RESUMED. One statement."""
+class LastResults(NamedTuple):
+    """Of each connector: when it last answered, was last not called because of its circuit breaker, and was last
+    resumed; and its last failure for each reason and hint, the newest first."""
+
+    answered: dict[str, datetime]
+    refused: dict[str, datetime]
+    resumed: dict[str, datetime]
+    failures: list[SourceResult]
+
+
+def last_results(since: datetime = FIRST) -> LastResults:
+    """All but the answers: since then. One statement."""
     shown = SourceResult.objects.filter(Q(reason="") | Q(last_ms__gte=_ms(since)))
-    rows = list(shown.order_by("-last_ms", "connector", "reason"))
-    return {row.connector: row.at for row in rows if not row.reason}, [row for row in rows if row.reason]
+    found = LastResults({}, {}, {}, [])
+    times = {"": found.answered, BREAKER: found.refused, RESUMED: found.resumed}
+    for row in shown.order_by("-last_ms", "connector", "reason"):
+        if row.reason in times:
+            times[row.reason].setdefault(row.connector, row.at)
+        else:
+            found.failures.append(row)
+    return found

@@ -52,4 +52,4 @@ def _find(request: Request) -> Findings:
         yield f"Synchronized: {names}." if names else NotUsed("Not configured (ADDRESS_BOOKS).")
 
 
-CHECK = Check("Address books", _find, ("address_book.failing",), on_dashboard=True)
+CHECK = Check("Address books", _find, {"address_book.failing": "address books are not synchronized"}, on_dashboard=True)

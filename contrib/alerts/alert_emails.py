@@ -4,13 +4,11 @@ import json
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
-from django.urls import reverse
 
 from contrib.alerts.group_titles import group_title
-from contrib.alerts.models import Notice
+from contrib.alerts.models import Notice, page_url
 from core import periods
 
 #: Alerts that an e-mail about several names.
@@ -49,7 +47,7 @@ def message(notice: Notice) -> EmailMultiAlternatives:
         "more": max(0, len(alerts) - MAX_LISTED),
         "hints": [] if has_ended else list(dict.fromkeys(each["hint"] for each in alerts if each["hint"])),
         "times": _times(alerts),
-        "url": alerts[0]["url"] if is_one else _list_url(data["kind"]),
+        "url": alerts[0]["url"] if is_one else page_url(f"?kind={data['kind']}"),
     }
     email = EmailMultiAlternatives(f"[Caller ID] {prefix}{title}", _plain_text(context), to=[notice.target])
     email.attach_alternative(render_to_string("alerts/alert_email.html", context), "text/html")
@@ -80,8 +78,3 @@ def _times(alerts: list[dict[str, Any]]) -> list[tuple[str, str]]:
     began = min(each.get("began_at") or each["opened_at"] for each in alerts)  # an earlier release did not write it
     found = (("Since", began), ("Until", alerts[0]["closed_at"]))
     return [(what, periods.shown(datetime.fromisoformat(at))) for what, at in found if at]
-
-
-def _list_url(kind: str) -> str | None:
-    path = reverse("admin:alerts_incident_changelist")
-    return f"{settings.PUBLIC_URL}{path}?kind={kind}" if settings.PUBLIC_URL else None

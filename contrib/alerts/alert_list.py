@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts import request_statistics
 from contrib.alerts import incidents, mutes
-from contrib.alerts.group_titles import TOKEN_KINDS, group_title
+from contrib.alerts.group_titles import group_title, is_about_token
 from contrib.alerts.models import Incident
 from core.periods import END
 
@@ -42,13 +42,13 @@ def most_urgent_first(found: Iterable[Incident]) -> list[Incident]:
     """Critical ones, then others, then those about tokens; of each, those that are not muted first, then the tokens
     that stop working first, and otherwise as `found`. Needs `muted_until`. Two statements if some are about tokens."""
     found = list(found)
-    ids = {int(each.subject) for each in found if each.kind in TOKEN_KINDS and each.subject.isdecimal()}
+    ids = {int(each.subject) for each in found if is_about_token(each.kind) and each.subject.isdecimal()}
     ends = request_statistics.ends(ids, timezone.now()) if ids else {}
 
     def urgency(incident: Incident) -> tuple[bool, bool, bool, datetime]:
-        is_about_token = incident.kind in TOKEN_KINDS
-        end = ends.get(int(incident.subject), END) if is_about_token and incident.subject.isdecimal() else END
-        return incident.severity != "critical", is_about_token, bool(incident.muted_until), end
+        about_token = is_about_token(incident.kind)
+        end = ends.get(int(incident.subject), END) if about_token and incident.subject.isdecimal() else END
+        return incident.severity != "critical", about_token, bool(incident.muted_until), end
 
     return sorted(found, key=urgency)
 
@@ -61,7 +61,7 @@ def open_alerts(without: Collection[str] = ()) -> list[Alert]:
     found = list(incidents.open_incidents().exclude(kind__in=without)[:MAX_READ])
     mutes.set_muted_until(found, timezone.now())
     for incident in most_urgent_first(found):
-        if incident.kind in TOKEN_KINDS:
+        if is_about_token(incident.kind):
             tokens[incident.kind].append(incident)
         else:
             others.append(Alert(incident.title, [incident]))

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from contrib.alerts import incidents, samplers
+from contrib.alerts import incidents
+from contrib.alerts.group_titles import SAMPLED
 from monitoring import task_runs
 from monitoring.health.checks import all_checks
 from monitoring.health.registry import Condition
@@ -45,10 +46,9 @@ def check() -> tuple[int, int]:
             log.exception("alerts: the check of %s failed", ", ".join(each.kinds))
             failed.update(each.kinds)
     kinds = {kind: each.is_delayed for each in checked for kind in each.kinds if kind not in failed}
-    known = alert_kinds().union(samplers.KINDS)
-    open_kinds = set(incidents.current().values_list("kind", flat=True))
-    kinds |= dict.fromkeys(open_kinds - known, False)  # no check has them any more: an add-on was left out
     changed = incidents.report(conditions=[each for each in conditions if each.kind in kinds], kinds=kinds, now=now)
+    gone = incidents.unchecked(alert_kinds().union(SAMPLED), now)
+    incidents.report(conditions=gone, kinds=dict.fromkeys((each.kind for each in gone), False), now=now)
     incidents.notify_later(now)
     task_runs.record(TASK, succeeded=not failed)
     return changed

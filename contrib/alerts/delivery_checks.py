@@ -5,7 +5,8 @@ from datetime import timedelta
 from django.conf import settings
 from django.utils import timezone
 
-from contrib.alerts import alert_recipients, checking, incidents, low_balance, notices, samplers
+from contrib.alerts import alert_recipients, checking, incidents, low_balance, notices
+from contrib.alerts.group_titles import SAMPLED
 from contrib.alerts.models import Notice
 from core import periods
 from core.commands import command_line
@@ -18,7 +19,7 @@ NOTICE_OVERDUE = timedelta(minutes=15)
 
 def _processes(request: Request) -> Findings:
     """What serving processes, of any host, have found wrong with their clocks and client addresses."""
-    found = list(incidents.open_incidents().filter(kind__in=samplers.KINDS))
+    found = list(incidents.open_incidents().filter(kind__in=SAMPLED))
     for each in found:
         yield problem(f"{each.title}. {each.summary}", each.hint)
     if not found:
@@ -49,5 +50,5 @@ def _notices(request: Request) -> Findings:
     yield f"{waiting} wait to be sent; {given_up} were given up."
 
 
-PROCESSES = Check("Processes", _processes, ())
-NOTICES = Check("Notices", _notices, ())
+PROCESSES = Check("Processes", _processes)
+NOTICES = Check("Notices", _notices)

@@ -18,11 +18,10 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.forms.models import model_to_dict
-from django.urls import reverse
 from django.utils import timezone
 
 from contrib.alerts import alert_recipients, mutes, notices
-from contrib.alerts.models import Incident, Notice
+from contrib.alerts.models import Incident, Notice, page_url
 from core.periods import iso
 from core.retention import delete_in_batches, oldest_kept
 from monitoring.health.registry import CRITICAL, Condition, Effect
@@ -59,13 +58,11 @@ def report(
     for key, incident in sorted(known.items()):
         if key not in present:
             close_after_min = settings.ALERT_CLOSE_AFTER_MIN if kinds[incident.kind] and key not in seen else 0
+            incident.ended_because = seen[key].ended_because if key in seen else ""
             if key in seen:
                 incident.summary, incident.hint = _line(seen[key].summary, 500), seen[key].hint
-                incident.ended_because = seen[key].ended_because
             if _may_end(incident, timedelta(minutes=close_after_min), now):
                 closing.append(incident)
-    if opening or closing:
-        reverse("admin:index")  # imports all pages: for a second, in which a transaction of SQLite would stop searches
     opened = sum(_open(list(each), now) for _, each in groupby(opening, _kind))
     closing.sort(key=_ending)
     closed = sum(_close(list(each), now) for _, each in groupby(closing, _ending))
@@ -80,6 +77,16 @@ def current() -> QuerySet[Incident]:
 def open_incidents() -> QuerySet[Incident]:
     """The newest first."""
     return current().filter(opened_at__isnull=False).order_by("-opened_at", "-pk")
+
+
+def unchecked(kinds: Collection[str], now: datetime) -> list[Condition]:
+    """Ends those of other kinds than these that nobody has seen for MAX_GAP: their add-on was left out."""
+    found = current().exclude(kind__in=kinds).filter(last_seen_at__lt=now - MAX_GAP)
+    because = "nothing checks this any more"
+    return [
+        Condition(each.kind, each.subject, each.title, each.summary, "", Effect.ENDED, ended_because=because)
+        for each in found
+    ]
 
 
 def acknowledge(*, incident: Incident, by: str, reason: str = "") -> None:
@@ -231,8 +238,6 @@ def _notify(event: str, found: list[Incident], now: datetime) -> list[Notice]:
 
 
 def _data(incident: Incident) -> dict[str, Any]:
-    page, arguments = ("change", [incident.pk]) if incident.pk else ("changelist", [])
-    path = reverse(f"admin:alerts_incident_{page}", args=arguments)
     return {
         "id": incident.pk,
         "kind": incident.kind,
@@ -242,7 +247,7 @@ def _data(incident: Incident) -> dict[str, Any]:
         "opened_at": iso(incident.opened_at) if incident.opened_at else None,
         "closed_at": iso(incident.closed_at) if incident.closed_at else None,
         "ended_because": incident.ended_because or None,
-        "url": f"{settings.PUBLIC_URL}{path}" if settings.PUBLIC_URL else None,
+        "url": page_url(f"{incident.pk}/change/" if incident.pk else ""),
     }
 
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Lower, Now
@@ -11,6 +12,12 @@ from accounts.models import ApiToken
 from contrib.alerts.group_titles import kind_title
 from core import periods
 from monitoring.health.registry import CRITICAL
+
+
+def page_url(path: str) -> str | None:
+    """That of the list of alerts, or of a page below it. Not by `reverse`: an instance for searches has no URLs of the
+    console, and a command would import all its pages within a transaction, for which searches on SQLite wait."""
+    return f"{settings.PUBLIC_URL}/{settings.ADMIN_PATH}/alerts/incident/{path}" if settings.PUBLIC_URL else None
 
 
 class Incident(models.Model):

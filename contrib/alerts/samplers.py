@@ -16,7 +16,6 @@ from monitoring.health.registry import Condition, Effect
 
 #: The kind of the alert about a host's clock; its subject is the host's name.
 CLOCK = "clock.wrong"
-KINDS = (CLOCK, UNREADABLE.kind)
 #: An alert that no process has reported for so long ends: its host no longer serves, or the condition is over.
 GONE = timedelta(minutes=5)
 

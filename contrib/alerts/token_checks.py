@@ -98,5 +98,15 @@ def _capped(conditions: list[Condition], hint: str, what: str) -> Iterable[Condi
         yield Condition(others[0].kind, "others", title, summary, "See the list of API tokens.")
 
 
-EXPIRING = Check("Expiring tokens", _expiring, ("token.expiring",), in_doctor=False)
-CREDITS = Check("Credits", _out_of_credits, ("token.running_out", "token.out_of_credits"), in_doctor=False)
+EXPIRING = Check(
+    "Expiring tokens", _expiring, {"token.expiring": "tokens expire soon or have expired"}, in_doctor=False
+)
+CREDITS = Check(
+    "Credits",
+    _out_of_credits,
+    {
+        "token.running_out": "tokens will run out of credits",
+        "token.out_of_credits": "tokens in use are out of credits",
+    },
+    in_doctor=False,
+)

@@ -39,4 +39,4 @@ def _find(request: Request) -> Findings:
         yield (f"Age in days: {ages}." if ages else "No published data is loaded.") + waiting
 
 
-COMPLAINT_DATA = Check("Complaint data", _find, ("data.stale",), on_dashboard=True)
+COMPLAINT_DATA = Check("Complaint data", _find, {"data.stale": "data sets are out of date"}, on_dashboard=True)

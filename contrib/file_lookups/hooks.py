@@ -1,13 +1,13 @@
 from callerid_project import hooks
 from console import pages
 from contrib.file_lookups.conf import KEPT_DAYS
-from contrib.uploads import CHECKS
+from contrib.uploads import RECEIVERS
 from core import retention
 
 PACKAGE = "contrib.file_lookups"
 
 hooks.ON_START.add(f"{PACKAGE}.conf.require_search_url")
-CHECKS["lookup"] = f"{PACKAGE}.services.receive"
+RECEIVERS["lookup"] = f"{PACKAGE}.services.receive"
 pages.SIDEBAR.add(
     pages.Place(
         "Numbers",

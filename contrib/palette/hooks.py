@@ -3,7 +3,7 @@ from core.console_search import KINDS, Kind
 
 _FINDING = "contrib.palette.finding"
 
-pages.VIEWS.add(pages.View("search/", f"{_FINDING}.view", "search"))
+pages.VIEWS.add(pages.View("search/", f"{_FINDING}.view", "search", ""))
 pages.HEADER.add(pages.HeaderPart("admin/palette_header.html", "callerid/find.css", "callerid/find.js"))
 KINDS.add(
     Kind(

@@ -2,4 +2,4 @@
 
 #: Of uploads that are not imported: kind → the dotted path of a context manager that takes the file over, called with
 #: the ImportUpload and the options of open_text; at the end of its block it deletes the upload. Filled by add-ons.
-CHECKS: dict[str, str] = {}
+RECEIVERS: dict[str, str] = {}

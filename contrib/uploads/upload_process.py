@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 from tqdm import tqdm
 
-from contrib.uploads import CHECKS
+from contrib.uploads import RECEIVERS
 from contrib.uploads.models import ImportUpload
 from core import history
 from core.db import fetch
@@ -60,7 +60,7 @@ def _check(upload: ImportUpload) -> None:
     try:
         # What takes the file over deletes the upload, after the heartbeats of it.
         with ExitStack() as taken_over, _heartbeat(upload) as heartbeat, _deadline():
-            if check := CHECKS.get(upload.kind):
+            if check := RECEIVERS.get(upload.kind):
                 taken_over.enter_context(import_string(check)(upload, _opening(upload, heartbeat)))
             else:
                 on_reject = partial(batches.add_fault, upload.faults)

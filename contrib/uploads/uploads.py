@@ -1,6 +1,6 @@
 """Files that are uploaded in the console: received in parts, checked by a process of their own
 (contrib.uploads.upload_process), and imported by such a process once their user confirms it. Other add-ons receive
-files of other kinds by the same steps: their check takes the file over (CHECKS).
+files of other kinds by the same steps: their check takes the file over (RECEIVERS).
 
 Every step is one guarded UPDATE of the upload's state: of two requests at once, one takes it. The file is stored in the
 database, so that any host can receive a part of it and run its process, and is deleted when the import ends.
@@ -19,7 +19,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet, Sum
 from django.utils import timezone
 
-from contrib.uploads import CHECKS, background_process
+from contrib.uploads import RECEIVERS, background_process
 from contrib.uploads.models import ImportPart, ImportUpload
 from phonebook.imports import batches
 from phonebook.models import ImportBatch
@@ -56,8 +56,8 @@ def begin(*, user: User, kind: str, file_name: str, size: int, options: dict[str
     end_killed()
     with transaction.atomic():
         waiting = ImportUpload.objects.filter(user=user, state__in=(State.CHECKING, State.READY)).first()
-        if waiting is not None and (waiting.kind in CHECKS) is not (kind in CHECKS):
-            raise UploadRefused(_WAITS_TO_BE_TAKEN_OVER if waiting.kind in CHECKS else _WAITS_TO_BE_IMPORTED)
+        if waiting is not None and (waiting.kind in RECEIVERS) is not (kind in RECEIVERS):
+            raise UploadRefused(_WAITS_TO_BE_TAKEN_OVER if waiting.kind in RECEIVERS else _WAITS_TO_BE_IMPORTED)
         _delete(Q(user=user) & ~Q(state=State.IMPORTING))
         stored = ImportUpload.objects.exclude(state=State.FAILED).aggregate(total=Sum("size"))["total"] or 0
         if stored + size > MAX_STORED_BYTES:

@@ -90,9 +90,6 @@ class SourcesAdmin(ReadOnlyAdmin):
         require(self.has_view_permission(request))
         period, now = periods.from_query(request.GET), timezone.now()
         since, until = period.since(now), period.until(now)
-        failures = [
-            each for each in source_statistics.last_results(since)[1] if each.reason != source_statistics.RESUMED
-        ]
         return self.render_page(
             request,
             "change_list.html",
@@ -106,7 +103,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             published=data_sets.published(),
             data_sets=data_sets.loaded(now),
             sections=_sections(now),
-            last_failures=failures[:MAX_FAILURES],
+            last_failures=source_statistics.last_results(since).failures[:MAX_FAILURES],
         )
 
     def change_view(

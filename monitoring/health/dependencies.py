@@ -26,7 +26,7 @@ STAYS_SLOW = 0.8
 #: Of open files and connections. Each client takes one.
 MIN_DESCRIPTORS = 4_096
 #: Of the alerts about a source.
-SOURCE_KINDS = ("source.failing", "source.slow")
+SOURCE_KINDS = {"source.failing": "sources are failing", "source.slow": "sources are slow"}
 
 
 @check("Configuration")
@@ -133,7 +133,7 @@ def _clocks(request: Request) -> Findings:
 # --- Sources and their data -------------------------------------------------------------------------------------------
 
 
-@check("Numbering plan", "data.stale", on_dashboard=True)
+@check("Numbering plan", {"data.stale": "data sets are out of date"}, on_dashboard=True)
 def _numbering_plan(request: Request) -> Findings:
     if "geography" not in configured():
         yield NotUsed("No source needs it.")
@@ -151,7 +151,7 @@ def _numbering_plan(request: Request) -> Findings:
     )
 
 
-@check("Sources", *SOURCE_KINDS, is_delayed=True, on_dashboard=True)
+@check("Sources", SOURCE_KINDS, is_delayed=True, on_dashboard=True)
 def _sources(request: Request) -> Findings:
     states = source_report.states(now := timezone.now())
     for name, state in states.items():

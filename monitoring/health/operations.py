@@ -21,7 +21,13 @@ MIN_FAILURES = 3
 AUDITED = timedelta(hours=1)
 
 
-@check("Searches", "searches.degraded", "searches.failing", is_delayed=True, in_doctor=False, on_dashboard=True)
+@check(
+    "Searches",
+    {"searches.degraded": "answers are degraded", "searches.failing": "searches fail"},
+    is_delayed=True,
+    in_doctor=False,
+    on_dashboard=True,
+)
 def _searches(request: Request) -> Findings:
     this_hour = periods.hour(timezone.now())
     hours = request_statistics.by_step(this_hour - HOUR)
@@ -80,7 +86,7 @@ def _balances(request: Request) -> Findings:
         yield "The ledger entries of the last hour agree."
 
 
-@check("Audits", "audit.failed", on_dashboard=True)
+@check("Audits", {"audit.failed": "balances and the ledger disagree"}, on_dashboard=True)
 def _audits(request: Request) -> Findings:
     """What `audit_credits` last found."""
     runs = task_runs.all_runs()
@@ -100,7 +106,7 @@ def _audits(request: Request) -> Findings:
         yield f"The whole ledger agreed at {periods.shown(at)}." if at else never
 
 
-@check("Maintenance", "task.overdue", on_dashboard=True)
+@check("Maintenance", {"task.overdue": "tasks are overdue"}, on_dashboard=True)
 def _maintenance(request: Request) -> Findings:
     runs = task_runs.all_runs()
     for name, limit in task_runs.OVERDUE.items():

@@ -116,7 +116,7 @@ def _findings(request: Request) -> Findings:
         yield problem(found) if found else "Reachable; limits and cached answers are stored."
 
 
-CHECK = Check("Redis", _findings, ("redis.unavailable",), is_delayed=True, on_dashboard=True)
+CHECK = Check("Redis", _findings, {"redis.unavailable": "Redis is unavailable"}, is_delayed=True, on_dashboard=True)
 
 
 def reason_to_refuse_start() -> str | None:

@@ -1,7 +1,7 @@
 """What a health check is, and the list of all. A check is one function with the decorator `check`."""
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import groupby
 from operator import attrgetter
@@ -74,12 +74,13 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`find` raises django.db's errors. `kinds`: of its conditions that open alerts. `is_delayed`: alerts open and
-    close with delay, because the conditions change quickly. `in_doctor`, `on_dashboard`: where its result is shown."""
+    """`find` raises django.db's errors. `kinds`: of its conditions that open alerts, each with what the subjects of
+    several do, such as "sources are failing". `is_delayed`: alerts open and close with delay, because the conditions
+    change quickly. `in_doctor`, `on_dashboard`: where its result is shown."""
 
     name: str
     find: Callable[[Request], Findings]
-    kinds: tuple[str, ...]
+    kinds: Mapping[str, str] = field(default_factory=dict)
     is_delayed: bool = False
     in_doctor: bool = True
     on_dashboard: bool = False
@@ -111,12 +112,12 @@ CHECKS: list[Check] = []
 
 
 def check(
-    name: str, *kinds: str, on_sqlite: bool = True, **options: bool
+    name: str, kinds: Mapping[str, str] | None = None, *, on_sqlite: bool = True, **options: bool
 ) -> Callable[[Callable[[Request], Findings]], Check]:
     """Makes the function a Check, and adds it to CHECKS, unless the database is SQLite and it has no meaning there."""
 
     def add(find: Callable[[Request], Findings]) -> Check:
-        added = Check(name, find, kinds, **options)
+        added = Check(name, find, kinds or {}, **options)
         if on_sqlite or db.VENDOR != "sqlite":
             CHECKS.append(added)
         return added

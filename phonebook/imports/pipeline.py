@@ -181,6 +181,14 @@ class Import(ABC):
             self.tables.committed = result.added + result.changed + result.removed
         return result
 
+    def _format(self, file: TextFile) -> Format:
+        """Raises UnreadableFile."""
+        if not self.format_name:
+            return recognize(self.formats, file.begin)
+        if self.format_name not in self.known:  # an upload's, made before its add-on was left out
+            raise UnreadableFile(f"no add-on in ADDONS reads the format {self.format_name}")
+        return self.known[self.format_name]
+
     def _read(self, files: Iterable[AbstractContextManager[TextFile]]) -> Iterator[tuple[Any, ...]]:
         """The valid rows of the files, with their position instead of their line."""
         names: dict[int, str] = {}
@@ -189,7 +197,7 @@ class Import(ABC):
                 self._file_names.append(file.name)
                 if index == 0 and self.batch and not self.batch.file_name:
                     self.batch.file_name = Path(file.name).name[:255]  # saved in the lock
-                format_ = self.known[self.format_name] if self.format_name else recognize(self.formats, file.begin)
+                format_ = self._format(file)
                 self.result.formats.append(format_.name)
                 empty, first_position = True, index << LINE_BITS
                 items = format_.reader.read(file.lines, **self.reader_options(format_))

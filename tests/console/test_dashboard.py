@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")
 #: that need attention; and for health the tables, the migrations, the schema, the
 #: sources' state again (5), searches, the audits, maintenance (3), the pauses, and on PostgreSQL replication and its
 #: log's settings.
-STATEMENTS = 3 + 6 + 22 + 2 * (connection.vendor == "postgresql")
+STATEMENTS = 3 + 6 + 21 + 2 * (connection.vendor == "postgresql")
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def test_numbers_of_an_absent_add_on_are_a_problem(db: None, column: str) -> Non
     said = str(schema_state.problem())
     assert said == (
         "No add-on in ADDONS uses lookup_absent, so `forget` would not erase the phone numbers there: add the add-on "
-        "to ADDONS, or empty the table"
+        "to ADDONS, or see Leave one out in docs/addons.md"
     )
     (error,) = check_numbers_of_absent_addons(["default"])
     assert (error.id, error.msg) == ("callerid.E002", f"{said}.")

@@ -122,14 +122,14 @@ def test_the_last_answer_and_the_last_failures_are_kept(
     at(NOON)  # a process whose clock is behind, or that was late to write
     count(answer=LATE)
     process_buffer.flush()
-    answered, failures = source_statistics.last_results(NOON)
+    answered, _, _, failures = source_statistics.last_results(NOON)
     assert answered == {"twilio": NOON + timedelta(seconds=3)}
     assert [(row.connector, row.reason, row.hint, row.at) for row in failures] == [
         ("telnyx", "late", "", NOON + timedelta(seconds=5)),
         ("twilio", "late", "", NOON + timedelta(seconds=4)),
         ("twilio", "auth", "Check the key.", NOON + timedelta(seconds=2)),
     ]
-    assert source_statistics.last_results(NOON + timedelta(seconds=5)) == (answered, failures[:1])
+    assert source_statistics.last_results(NOON + timedelta(seconds=5)) == (answered, {}, {}, failures[:1])
 
 
 WITHOUT_A_CALL: list[dict[str, Any]] = [

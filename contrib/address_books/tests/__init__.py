@@ -1,7 +1,5 @@
-from contrib.address_books.tests.kinds import address_book
-
 #: For tests/cases.
-KINDS = {"address_book": address_book}
+KINDS = {"address_book": "contrib.address_books.tests.kinds.address_book"}
 #: For tests of erasure: the names of what is counted.
 ERASED = {"address_book_contacts": 0}
 #: For tests/test_patterns.py.

@@ -111,7 +111,7 @@ class KindFilter(ConditionFilter):
 
 def _state(incident: Incident) -> str:
     """As a label; after it, why it ended if its condition may still hold."""
-    if incident.ended_because:
+    if incident.closed_at and incident.ended_because:
         return format_html("{} <small>{}</small>", display_for_label("ended", "-", LABELS), incident.ended_because)
     state = "resolved" if incident.closed_at else "acknowledged" if incident.acknowledged_at else "open"
     return display_for_label(state, "-", LABELS)

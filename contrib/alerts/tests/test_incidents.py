@@ -5,17 +5,16 @@ import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from email.message import EmailMessage
-from functools import cached_property
 from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.db.models.signals import pre_delete
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from accounts import credits
-from callerid_project import urls
 from contrib.alerts import incidents, notices, webhooks
 from contrib.alerts.models import Incident, Notice
 from contrib.alerts.tests.low_balances import CONTACT, account, check, search, sent
@@ -60,20 +59,14 @@ def headers(server: Upstream, index: int = -1) -> dict[str, str]:
     return {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
 
 
-class _Pages:
-    """A URLconf that keeps whether a transaction was open when it was first read."""
-
-    @cached_property
-    def urlpatterns(self) -> Any:
-        self.in_transaction = connection.in_atomic_block
-        return urls.urlpatterns
-
-
-@pytest.mark.django_db(transaction=True)
-def test_pages_are_imported_before_the_transaction(settings: Any, by_email: None) -> None:
-    settings.ROOT_URLCONF = pages = _Pages()
+def test_instance_for_searches_reports_its_alerts(settings: Any, by_email: None) -> None:
+    settings.PUBLIC_URL = "https://callerid.example.org"
+    page = reverse("admin:alerts_incident_changelist")
+    settings.ROOT_URLCONF = "callerid_project.search_urls"
     report(failing())
-    assert (events(), pages.in_transaction) == (["incident.opened"], False)
+    (notice,) = Notice.objects.all()
+    data = json.loads(notice.payload)["data"]
+    assert data["url"] == f"https://callerid.example.org{page}{data['id']}/change/"
 
 
 # --- Incidents ---------------------------------------------------------------------------------------------------

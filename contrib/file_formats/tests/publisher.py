@@ -1,6 +1,5 @@
 """A server on loopback that publishes files as the FTC, the FCC and PhoneBlock do, and fails as they may."""
 
-import gzip
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -72,11 +71,6 @@ def chunked(body: bytes, more: str = "", *, end: bytes = b"0\r\n\r\n") -> Behavi
         return bool(end)
 
     return behave
-
-
-def gzipped(body: bytes) -> Behaviour:
-    """As opendata.fcc.gov compresses a file on the way: chunked, with a weak ETag."""
-    return chunked(gzip.compress(body), 'Content-Encoding: gzip\r\nETag: W/"1"\r\n')
 
 
 def redirect(url: str) -> Behaviour:

@@ -159,7 +159,7 @@ def _reason(error: csv.Error, record: list[str]) -> str:
 
 
 class CSVReader(ABC):
-    """Reads one file of a CSV format: `recognizes` and `read` are as formats.Format describes them."""
+    """Reads one file of a CSV format: `recognizes` and `read` are as phonebook.imports.Format describes them."""
 
     #: The names of each column that the format has, and of each that it may have.
     required: Sequence[tuple[str, ...]] = ()

@@ -47,7 +47,7 @@ def _find(request: Request) -> Findings:
     yield "Plain sentence."
 
 
-CHECK = Check("Plain check", _find, (), on_dashboard=True)
+CHECK = Check("Plain check", _find, on_dashboard=True)
 
 
 def failing_since(now: datetime) -> dict[str, datetime]:
