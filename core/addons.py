@@ -72,7 +72,11 @@ def load(name: str) -> type[Addon]:
     path = f"{_package(name)}.apps"
     try:
         found = find_spec(path)
-    except (ImportError, ValueError):
+    except ValueError:
+        found = None
+    except ImportError as error:
+        if error.name and not path.startswith(f"{error.name}."):
+            raise  # the package is there, and what it imports is not
         found = None
     if found:
         members = vars(import_module(path)).values()

@@ -31,8 +31,17 @@ class Overloaded(Exception):
     wait_s = 1
 
 
-#: What has admitted the search in progress. None for one that no client waits for: of the console, or of a command.
-_admitted_by: ContextVar["Admission | None"] = ContextVar("admitted_by", default=None)
+class Turn:
+    """Of a search. `waiting`: how many of its parts, which run at the same time, wait for something else."""
+
+    __slots__ = ("admission", "waiting")
+
+    def __init__(self, admission: "Admission") -> None:
+        self.admission, self.waiting = admission, 0
+
+
+#: That of the search in progress; None outside of one.
+_turn: ContextVar[Turn | None] = ContextVar("turn", default=None)
 
 
 class Admission:
@@ -70,7 +79,7 @@ class Admission:
 
     async def begin(self) -> None:
         """Returns when the search may run; `end` must follow. Raises Overloaded."""
-        _admitted_by.set(self)
+        _turn.set(Turn(self))
         if self.running < self._most_running and not self._waiting:
             self.running += 1
             return
@@ -104,14 +113,19 @@ class Admission:
     def released(self) -> Iterator[None]:
         """Does not count the search while it waits for something else than the event loop and the database: another
         one may run. Of one that was not admitted there is nothing to release."""
-        if _admitted_by.get() is not self:
+        turn = _turn.get()
+        if turn is None or turn.admission is not self:
             yield
             return
-        self.end()
+        turn.waiting += 1
+        if turn.waiting == 1:
+            self.end()
         try:
             yield
         finally:
-            self.running += 1
+            turn.waiting -= 1
+            if not turn.waiting:
+                self.running += 1
 
     def _refuse_oldest(self) -> None:
         self._timer = None

@@ -212,8 +212,12 @@ def queries() -> tuple[NumberQuery, ...]:
 async def _at_once(calls: list[Coroutine[Any, Any, None]]) -> None:
     """Await them at the same time, so that a slow slot takes no time from the other."""
     tasks = [asyncio.create_task(call) for call in calls[1:]]
-    for each in (*calls[:1], *tasks):
-        await each
+    try:
+        for each in (*calls[:1], *tasks):
+            await each
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozenset[str], deadline: float) -> None:

@@ -157,6 +157,9 @@ def reopen(*, kinds: Iterable[str], subject: str, closed_since: datetime, summar
                     ended_because="",
                     last_seen_at=timezone.now(),
                     notified_at=None,
+                    acknowledged_at=None,
+                    acknowledged_by="",
+                    acknowledgement="",
                     summary=summary,
                     hint=hint,
                 )

@@ -127,7 +127,7 @@ def _deliver(notice: Notice) -> bool:
             return False
         mail.send_email(message(token, notice, to))
         return True
-    if notice.event in (Notice.Event.INCIDENT_OPENED, Notice.Event.INCIDENT_REMINDER) and not _leave_out_ended(notice):
+    if notice.incident_id is not None and not _leave_out_outdated(notice):
         return False
     warning = json.loads(notice.payload)["data"].get("severity") == "warning" and notice.event != Notice.Event.TEST
     if (notice.channel, notice.target) not in alert_recipients.targets(critical=not warning):
@@ -145,15 +145,15 @@ def _deliver(notice: Notice) -> bool:
     return True
 
 
-def _leave_out_ended(notice: Notice) -> bool:
-    """Take incidents that have ended out of the payload of their opening or of a reminder, and acknowledged ones out of
-    that of a reminder; False if none is left. Only the notice of an incident's end is sent then: the other must not
-    arrive after it."""
+def _leave_out_outdated(notice: Notice) -> bool:
+    """Take incidents out of the payload of a notice that is not true any more: those that have ended out of that of an
+    opening or a reminder, acknowledged ones out of that of a reminder, and those that are open again out of that of an
+    end. False if none is left. A later notice reports what became of them, and must not arrive before this one."""
     payload = json.loads(notice.payload)
     data = payload["data"]
     found = data.get("incidents", [data])
     ids = [each["id"] for each in found]
-    over = Q(closed_at__isnull=False)
+    over = Q(closed_at__isnull=notice.event == Notice.Event.INCIDENT_RESOLVED)
     if notice.event == Notice.Event.INCIDENT_REMINDER:
         over |= Q(acknowledged_at__isnull=False)
     ended = set(Incident.objects.filter(over, pk__in=ids).values_list("pk", flat=True))

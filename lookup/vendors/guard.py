@@ -32,6 +32,7 @@ BREAKERS_OPEN = metrics.Gauge(
     "callerid_circuit_breakers_open", "1 while this process does not call the source after failures.", ("source",)
 )
 
+CANCELLED = Failed("error", "it cancelled its own task")
 BREAKER_OPEN = Failed("breaker", "not called: its circuit breaker is open after failures")
 LATE = Failed("late", "it did not answer in time")
 BUSY = Failed("busy", "not called: its concurrency limit is reached")
@@ -77,7 +78,7 @@ class Guard:
             deadline = min(deadline, asked_at + max_wait_s)
         await asyncio.wait([call], timeout=deadline - asked_at)
         if call.done():
-            return call.result(), joined
+            return (CANCELLED if call.cancelled() else call.result()), joined
         failed = BUSY if key in self._waiting else LATE
         self._log(failed, time.monotonic() - asked_at)
         return failed, joined
@@ -90,6 +91,13 @@ class Guard:
         await self.connector.close()
 
     async def _run(self, number: str, key: str) -> Answer:
+        try:
+            return await self._answer(number, key)
+        except BaseException:  # a connector's own, or it has cancelled this task: the next search calls it again
+            self.calls.pop(key, None)
+            raise
+
+    async def _answer(self, number: str, key: str) -> Answer:
         answer: Answer = BUSY
         if await self._wait_for_turn(key):
             try:

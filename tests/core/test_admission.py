@@ -159,6 +159,30 @@ async def test_another_search_runs_while_one_is_released() -> None:
 
 
 @on_loop
+async def test_search_with_two_parts_that_wait_is_released_once() -> None:
+    admission = Admission(most_running=1, most_waiting=9, max_wait_s=20)
+    await admission.begin()
+    leave = [asyncio.Event(), asyncio.Event()]
+
+    async def part(leave: asyncio.Event) -> None:
+        with admission.released():
+            await leave.wait()
+
+    parts = [asyncio.create_task(part(each)) for each in leave]
+    first, second = await waiting(admission, 2)
+    await first
+    assert (admission.running, second.done()) == (1, False)
+    leave[0].set()
+    await parts[0]
+    assert admission.running == 1
+    leave[1].set()
+    await parts[1]
+    assert admission.running == 2
+    admission.end()
+    await second
+
+
+@on_loop
 async def test_a_search_that_was_not_admitted_releases_nothing() -> None:
     """The console tests a number: no more searches than `most_running` may run meanwhile."""
     admission = Admission(most_running=1, most_waiting=9, max_wait_s=20)

@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 
 from accounts import audit
 from accounts.models import ApiToken, SearchHour
-from contrib.alerts import alert_emails, checking, samplers, token_checks
+from contrib.alerts import alert_emails, checking, notices, samplers, token_checks
 from contrib.alerts.group_titles import SAMPLED, kind_title
 from contrib.alerts.incidents import open_incidents
 from contrib.alerts.models import Incident, Notice
@@ -167,6 +167,27 @@ def test_pause_ends_the_alerts_of_its_source_at_once(clock: Clock, settings: Any
     assert (again.pk, again.first_seen_at) == (ended.pk, NOW)
     assert "Resumed" not in again.summary
     assert Notice.objects.filter(event="incident.opened", payload__contains="source.failing").count() == 2
+
+
+def test_end_is_not_sent_after_its_alert_has_opened_again(
+    clock: Clock, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """prometheus/alertmanager#2510: a late delivery said "resolved" of an alert that fired."""
+    settings.ALERT_OPEN_AFTER_MIN = 0
+    sent: list[str] = []
+    monkeypatch.setattr("contrib.alerts.notices.mail.send_email", lambda email: sent.append(email.subject))
+    fail(clock)
+    checking.check()
+    Incident.objects.update(acknowledged_at=NOW, acknowledged_by="boss", acknowledgement="on it")
+    list(notices.send_due())
+    source_actions.pause(name=KNOWS, reason="no invoice")  # sent by nobody meanwhile
+    source_actions.resume(name=KNOWS)
+    again = open_incidents().get(kind="source.failing")
+    assert (again.acknowledged_at, again.acknowledgement) == (None, "")  # reported again, and its end
+    checking.check()
+    outcomes = list(notices.send_due())
+    assert sorted(outcomes) == ["not needed", "sent"]
+    assert [subject.partition("] ")[2] for subject in sent] == [f"Source failing: {KNOWS}"] * 2
 
 
 def test_alert_that_opens_during_a_pause_ends_at_the_next_check(clock: Clock, settings: Any) -> None:

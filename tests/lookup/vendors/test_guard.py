@@ -1,5 +1,6 @@
 """The guard: single flight, concurrency limit, circuit breaker, and recovery."""
 
+import asyncio
 import logging
 import threading
 import time
@@ -13,6 +14,7 @@ from django.db import connection
 from callerid_project.logging import request_id
 from core import loop
 from lookup.answers import Answer, Failed, Found, NotFound
+from lookup.connectors.base import Connector
 from lookup.vendors import cache
 from lookup.vendors import guard as guarding
 from tests import connectors, upstream
@@ -77,6 +79,28 @@ def test_failed_call_shared_by_both_slots_counts_once(
     vendors.a.behave_as(behaviour)
     search(NUMBER)
     assert sorted(call.outcome for _, call in counted) == sorted([reason, f"shared_{reason}"])
+
+
+class CancelsItself(Connector):
+    fields = frozenset({"name"})
+    remote = True
+    calls = 0
+
+    async def lookup(self, number: str, *, timeout_s: float) -> Answer:
+        type(self).calls += 1
+        if self.calls > 1:
+            return Found(name="Name")
+        task = asyncio.current_task()
+        assert task
+        task.cancel()
+        await asyncio.sleep(0)
+        raise AssertionError
+
+
+def test_connector_that_cancels_its_task_has_failed_once(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"{__name__}.CancelsItself", T + "Knows"
+    answers = [search(NUMBER).slots["source_a"].answer for _ in range(2)]
+    assert [type(answer) for answer in answers] == [Failed, Found]
 
 
 def test_call_under_an_earlier_cache_version_is_not_joined() -> None:
