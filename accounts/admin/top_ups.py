@@ -32,7 +32,7 @@ ASKS_AGAIN = (
     "If an entry with the same amount and reason was made in the last "
     f"{credits.REPEAT_WINDOW // timedelta(minutes=1)} minutes, the page asks before it makes another one."
 )
-TOP_UP_EXPLANATION = f"Credits are available immediately. {ASKS_AGAIN}"
+TOP_UP_EXPLANATION = f"Credits are available immediately. A reference that was used already is refused. {ASKS_AGAIN}"
 
 
 def record(

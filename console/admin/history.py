@@ -134,7 +134,7 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
     counted = "entries"
     sortable_by = ("when",)
     search_fields = ("user",)
-    search_help_text = "User, object or change"
+    search_help_text = "User, object or change, but no numbers"
     ordering = ("-pk",)
 
     def search_problem(self, text: str) -> str:
@@ -142,7 +142,10 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
         with suppress(numbers.InvalidNumber):
             is_number = is_number or bool(numbers.parse_typed(text))
         if is_number:
-            return "Numbers cannot be searched here. Open the rule or the contact of the number, then its history."
+            return (
+                "Numbers cannot be searched here, because the History has them masked. Open the rule or the contact of "
+                "the number, then its history. An entry about one that was deleted is found by its time."
+            )
         return super().search_problem(text)
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
