@@ -32,9 +32,9 @@ BY_DIGITS = Cast("number", TextField())
 
 
 def number_pages(request: HttpRequest) -> dict[str, Any]:
-    """Context of buttons for NUMBER_PAGES: title and URL name of those that the user may open."""
-    pages = [(title, name) for title, (permission, name) in NUMBER_PAGES.items() if request.user.has_perm(permission)]
-    return {"number_pages": pages}
+    """Context of buttons for NUMBER_PAGES: title and URL name of those that the user may open, by title."""
+    pages = sorted(NUMBER_PAGES.items())
+    return {"number_pages": [(title, name) for title, (allowed, name) in pages if request.user.has_perm(allowed)]}
 
 
 def number_prefix(text: str) -> str | None:

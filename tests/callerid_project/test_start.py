@@ -54,7 +54,8 @@ def test_search_instance_does_not_import_the_console(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("SERVE", "search")
     assert not FOR_PAGES & imported("import callerid_project.asgi", setup="pass")
     monkeypatch.setenv("SERVE", "all")
-    assert FOR_PAGES - imported("import callerid_project.asgi", setup="pass") == set()
+    only_by_use = {"monitoring.health.checks"}  # unless an add-on imports it before
+    assert FOR_PAGES - imported("import callerid_project.asgi", setup="pass") <= only_by_use
 
 
 def test_asgi_reaches_few_modules_by_imports() -> None:
