@@ -153,6 +153,8 @@ def _preview(found: list[str]) -> dict[str, Any]:
         return context | {"problem": f"The database could not count in time what is stored. {_USE_COMMAND}"}
     of_any = {each.name for each in NUMBERED if each.is_of_any}
     context["is_unknown"] = not any(count for name, count in counts.items() if name not in of_any)
+    suppressed = SuppressedNumbers()
+    context["is_blocked"] = all(number in suppressed for number in found)
     return context | {"rows": [(*said, counts[name]) for name, said in what().items() if name in counts]}
 
 

@@ -65,6 +65,13 @@ def _fault_text(row: dict[str, Any]) -> str:
     return f"{place}: {': '.join(filter(None, (row.get('contact'), row['number'], *reason)))}"
 
 
+def _more(batch: ImportBatch) -> list[str]:
+    """How many more rows than its `faults` were not imported."""
+    rejected = sum((batch.counts.get("rejected") or {}).values())
+    more = rejected + batch.counts.get("repeated", 0) - len(batch.faults)
+    return [f"and {more:,} more"] if more > 0 else []
+
+
 def lines(texts: list[str]) -> str:
     return (
         format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((text,) for text in texts))) if texts else "-"
@@ -108,12 +115,12 @@ class ImportBatchAdmin(ReadOnlyAdmin, LargeTableAdmin):
         ),
         "rejected",
     )
-    first_faults = column(lambda batch: lines(fault_texts(batch.faults)), "first rows not imported")
+    faults_shown = column(lambda batch: lines([*fault_texts(batch.faults), *_more(batch)]), "rows not imported")
 
     def get_fields(self, request: HttpRequest, obj: ImportBatch | None = None) -> tuple[str, ...]:
         fields = ["state_label", "rows", "kind", "file", "when", "ended", "user", "option_texts"]
         if obj is not None:
-            shown = {"rejected": obj.counts.get("rejected"), "first_faults": obj.faults}
+            shown = {"rejected": obj.counts.get("rejected"), "faults_shown": obj.faults}
             fields += [name for name, value in shown.items() if value]
         return tuple(fields)
 

@@ -17,9 +17,10 @@ from core.retention import NUMBERED, Numbered
 from phonebook.imports import staging
 from phonebook.imports.contacts import CONTACTS
 from phonebook.models import ComplaintDay, Contact, NumberRule
-from phonebook.suppression import SuppressedNumbers
+from phonebook.suppression import SuppressedNumbers, suppress
 from tests import plugin
 from tests.api import NUMBER, Integrator
+from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 URL = "/admin/erase-a-number/"
@@ -136,7 +137,14 @@ def test_unknown_number_asks_whether_the_country_is_right(admin_client: Client) 
     page = admin_client.post(URL, {"number": "4155550130"})
     assert "Is the country right?" in page.text
     assert "(CH)" in page.text
-    assert "Nothing was stored about the number." in admin_client.post(URL, confirmed()).context["report"]
+    assert "Nothing was stored about the number." in admin_client.post(URL, confirmed(block="yes")).context["report"]
+
+
+def test_blocked_number_is_known_by_its_hash(admin_client: Client) -> None:
+    suppress([NUMBER])
+    page = words(admin_client.post(URL, {"number": SHOWN}).text)
+    assert "Nothing is stored about this number but a keyed hash, by which imports skip it." in page
+    assert "Is the country right?" not in page
 
 
 def test_files_of_any_number_do_not_tell_that_it_is_known(

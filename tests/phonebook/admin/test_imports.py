@@ -35,6 +35,16 @@ def test_list_and_page_show_what_an_import_did(admin_client: Client, batch: Impo
     assert "region: US" in text
 
 
+@pytest.mark.parametrize(("repeated", "more"), [(0, False), (2_000, True)])
+def test_page_says_how_many_rows_it_does_not_list(
+    admin_client: Client, batch: ImportBatch, repeated: int, more: bool
+) -> None:
+    ImportBatch.objects.filter(pk=batch.pk).update(counts={**batch.counts, "repeated": repeated})
+    text = words(admin_client.get(f"{IMPORTS}{batch.pk}/change/").text)
+    assert "Rows not imported" in text
+    assert ("and 2,000 more" in text) is more
+
+
 def test_page_says_why_an_import_failed(admin_client: Client, batch: ImportBatch) -> None:
     ImportBatch.objects.filter(pk=batch.pk).update(state="running")
     fail(batch, KeyboardInterrupt(), committed=0)
