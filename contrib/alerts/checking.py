@@ -5,10 +5,11 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from contrib.alerts import incidents
+from contrib.alerts import incidents, sources
 from contrib.alerts.group_titles import SAMPLED
 from monitoring import task_runs
 from monitoring.health.checks import all_checks
+from monitoring.health.dependencies import SOURCE_KINDS
 from monitoring.health.registry import Condition
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,8 @@ def check() -> tuple[int, int]:
             log.exception("alerts: the check of %s failed", ", ".join(each.kinds))
             failed.update(each.kinds)
     kinds = {kind: each.is_delayed for each in checked for kind in each.kinds if kind not in failed}
+    if not failed.intersection(SOURCE_KINDS):
+        conditions += sources.unconfigured()
     changed = incidents.report(conditions=[each for each in conditions if each.kind in kinds], kinds=kinds, now=now)
     gone = incidents.unchecked(alert_kinds().union(SAMPLED), now)
     incidents.report(conditions=gone, kinds=dict.fromkeys((each.kind for each in gone), False), now=now)

@@ -82,11 +82,14 @@ def open_incidents() -> QuerySet[Incident]:
 def unchecked(kinds: Collection[str], now: datetime) -> list[Condition]:
     """Ends those of other kinds than these that nobody has seen for MAX_GAP: their add-on was left out."""
     found = current().exclude(kind__in=kinds).filter(last_seen_at__lt=now - MAX_GAP)
-    because = "nothing checks this any more"
-    return [
-        Condition(each.kind, each.subject, each.title, each.summary, "", Effect.ENDED, ended_because=because)
-        for each in found
-    ]
+    return [ended(each, "nothing checks this any more") for each in found]
+
+
+def ended(incident: Incident, because: str) -> Condition:
+    """Ends it for another reason than that its condition is over."""
+    return Condition(
+        *(incident.kind, incident.subject, incident.title, incident.summary), effect=Effect.ENDED, ended_because=because
+    )
 
 
 def acknowledge(*, incident: Incident, by: str, reason: str = "") -> None:

@@ -1,4 +1,4 @@
-"""What pauses of sources do to the alerts about them, and since when sources are failing."""
+"""What pauses and settings of sources do to the alerts about them, and since when sources are failing."""
 
 from datetime import datetime
 from typing import Any
@@ -7,7 +7,9 @@ from django.utils import timezone
 
 from contrib.alerts import incidents
 from lookup.models import SourcePause
+from lookup.source_actions import configured
 from monitoring.health.dependencies import SOURCE_KINDS, ended_by
+from monitoring.health.registry import Condition
 
 
 def end_alerts(pause: SourcePause, **kwargs: Any) -> None:
@@ -29,6 +31,13 @@ def reopen_alerts(pause: SourcePause, **kwargs: Any) -> None:
         summary="Resumed; not checked since.",
         hint="Check it on its page, or wait for the next search.",
     )
+
+
+def unconfigured() -> list[Condition]:
+    """Ends the alerts about sources that are not configured any more: nothing calls them."""
+    found = incidents.current().filter(kind__in=SOURCE_KINDS).exclude(subject__in=configured())
+    because = "the source is not configured any more"
+    return [incidents.ended(each, because) for each in found]
 
 
 def failing_since(now: datetime) -> dict[str, datetime]:

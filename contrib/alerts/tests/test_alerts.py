@@ -190,6 +190,17 @@ def test_end_is_not_sent_after_its_alert_has_opened_again(
     assert [subject.partition("] ")[2] for subject in sent] == [f"Source failing: {KNOWS}"] * 2
 
 
+def test_alert_about_a_source_that_is_left_out_ends(clock: Clock, settings: Any) -> None:
+    """As csmarshall/gluetun-monitor#44 has it: "resolved" would say that it recovered."""
+    settings.ALERT_OPEN_AFTER_MIN = 0
+    fail(clock)
+    checking.check()
+    settings.SOURCE_A = settings.SOURCE_B = "directory"
+    checking.check()
+    ended = Incident.objects.get(kind="source.failing")
+    assert (ended.closed_at, ended.ended_because) == (clock.now, "the source is not configured any more")
+
+
 def test_alert_that_opens_during_a_pause_ends_at_the_next_check(clock: Clock, settings: Any) -> None:
     """The check had read the states before the pause."""
     settings.ALERT_OPEN_AFTER_MIN = 0
