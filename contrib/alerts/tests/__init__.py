@@ -84,5 +84,7 @@ CONSOLE_PAGES = {
     "send-test-alert": "/admin/alerts/incident/send-test/",
 }
 LISTS = {"notices": "/admin/alerts/notice/"}
+#: For contrib/palette/tests: by what people call it, the name of the page's URL.
+FOUND_BY_WORDS = {"test alert": "alerts_incident_send_test"}
 #: For tests/browser/test_docs_images.py.
 DOCS_IMAGES = {"console-alerts": ("console-alerts", "alerts/incident/", "Source slow", 620)}

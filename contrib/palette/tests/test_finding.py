@@ -79,7 +79,7 @@ def test_single_result_opens_at_once(boss: Client, rows: dict[str, Model]) -> No
     assert isinstance(token, ApiToken)
     assert opened(boss, "PBX") == change("accounts_apitoken", token.pk)
     assert opened(boss, f" {token.hint} ") == change("accounts_apitoken", token.pk)
-    by_request_id = find(boss, "r1").context["groups"]
+    by_request_id = boss.post(FIND, {"q": "r1", "palette": "1"}).context["groups"]
     assert {group.title: [one.url for one in group.results] for group in by_request_id} == {
         "Ledger": [change("accounts_creditentry", entry.pk)],
         **{title: [change(model.replace(".", "_"), rows[model].pk)] for title, model in LOGS.items()},
@@ -247,7 +247,6 @@ def test_number_of_queries_does_not_grow(boss: Client) -> None:
         ("two factor", "Two-factor authentication"),
         ("top up", "Top up tokens"),
         ("price", "Top up tokens"),
-        ("test alert", "Send a test alert"),
         ("blacklist", "Add a rule"),
         ("add user", "Invite a user"),
         ("ISSUE token", "Issue an API token"),
@@ -314,6 +313,7 @@ def test_actions_on_tokens_of_one_name_are_told_apart(boss: Client) -> None:
     assert {result.title: result.detail for result in group.results} == details
 
 
+@pytest.mark.skipif(not of_addons("FOUND_BY_REQUEST"), reason="no add-on with a page for a number is chosen")
 def test_palette_offers_pages_for_a_number(boss: Client) -> None:
     text = boss.post(FIND, {"q": str(NUMBER), "palette": "1"}).text
     assert f'data-status="{len(NUMBER_PAGES)} results"' in text

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from tests.browser.conftest import MadeToken
 from tests.browser.pages import (
@@ -97,6 +98,10 @@ def test_palette_finds_as_one_types_and_opens_by_keyboard(admin_page: Page, fill
     assert not [url for url in requested if "2fa" in url]
 
 
+@pytest.mark.skipif(
+    not {"lookup_tester", "request_log"}.issubset(settings.ADDONS),
+    reason="an add-on with a number's page is missing",
+)
 def test_palette_tests_a_number_by_keyboard(admin_page: Page) -> None:
     page, requested = admin_page, list[str]()
     page.on("request", lambda request: requested.append(request.url))
@@ -144,8 +149,8 @@ def test_results_of_an_earlier_text_are_not_shown(admin_page: Page) -> None:
     field = page.get_by_role("combobox", name=FIELD)
     with page.expect_request(f"**{FIND}"):
         field.fill("ledger")
-    field.fill("test a number")
-    expect(page.get_by_role("option", name="Test a number")).to_be_visible()
+    field.fill("roles")
+    expect(page.get_by_role("option", name="Roles")).to_be_visible()
     assert len(held) == 1
     held[0].abort()
     expect(page.get_by_role("option", name="Ledger")).to_have_count(0)
