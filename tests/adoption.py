@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -117,3 +117,16 @@ class Adopted:
 
     def referring(self) -> dict[str, Any]:
         return dict(json.loads(self._run(_REFERRING)))
+
+
+def assert_made_by_the_add_on_alone(
+    installations: list[Installation], of: Callable[[Installation], Adopted], tables: Iterable[str]
+) -> None:
+    """A new database without the add-on has none of its `tables`; switched on later, it has the same as another one."""
+    old, new = installations
+    adopted = of(old)
+    adopted.migrate("none")
+    assert not set(tables) & old.columns().keys()
+    adopted.migrate("")
+    of(new).migrate("")
+    assert old.schema() == new.schema()

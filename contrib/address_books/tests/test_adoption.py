@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.adoption import Adopted, columns_of, execute
+from tests.adoption import Adopted, assert_made_by_the_add_on_alone, columns_of, execute
 from tests.test_upgrades import Installation
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
@@ -54,10 +54,4 @@ def test_rows_and_history_follow(installations: list[Installation], is_switched_
 
 def test_kernel_alone_makes_no_table(installations: list[Installation]) -> None:
     """The add-on makes them when it is switched on."""
-    old, new = installations
-    adopted = of(old)
-    adopted.migrate("none")
-    assert not set(TABLES) & old.columns().keys()
-    adopted.migrate("")
-    of(new).migrate("")
-    assert old.schema() == new.schema()
+    assert_made_by_the_add_on_alone(installations, of, TABLES)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adoption import Adopted, columns_of, execute, sqlite
+from tests.adoption import Adopted, assert_made_by_the_add_on_alone, columns_of, execute, sqlite
 from tests.test_upgrades import Installation, dumps
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
@@ -54,13 +54,7 @@ def test_rows_permissions_and_history_follow(installations: list[Installation], 
 
 def test_kernel_alone_makes_no_table(installations: list[Installation]) -> None:
     """The add-on makes it when it is switched on."""
-    old, new = installations
-    adopted = of(old)
-    adopted.migrate("none")
-    assert not set(TABLES) & old.columns().keys()
-    adopted.migrate("")
-    of(new).migrate("")
-    assert old.schema() == new.schema()
+    assert_made_by_the_add_on_alone(installations, of, TABLES)
 
 
 @pytest.mark.parametrize("dump", dumps("sqlite"))
