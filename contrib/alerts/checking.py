@@ -51,7 +51,8 @@ def check() -> tuple[int, int]:
         conditions += sources.unconfigured()
     changed = incidents.report(conditions=[each for each in conditions if each.kind in kinds], kinds=kinds, now=now)
     gone = incidents.unchecked(alert_kinds().union(SAMPLED), now)
-    incidents.report(conditions=gone, kinds=dict.fromkeys((each.kind for each in gone), False), now=now)
+    kinds = dict.fromkeys((each.kind for each in gone), False)
+    incidents.report(conditions=gone, kinds=kinds, subjects=[each.subject for each in gone], now=now)
     incidents.notify_later(now)
     task_runs.record(TASK, succeeded=not failed)
     return changed

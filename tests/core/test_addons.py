@@ -56,6 +56,15 @@ def test_add_on_that_cannot_be_used_ends_the_start(value: str, said: str) -> Non
         addons.chosen(value)
 
 
+def test_library_that_an_add_on_misses_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """posit-dev/py-shiny#116: an import error within the package passed for a package that is not there."""
+    (tmp_path / "broken_addon").mkdir()
+    (tmp_path / "broken_addon" / "__init__.py").write_text("import absent_library\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ModuleNotFoundError, match="No module named 'absent_library'"):
+        addons.load("broken_addon.addon")
+
+
 def test_settings_of_an_add_on_are_read_and_checked(tmp_path: Path) -> None:
     print_it = ("shell", "--no-imports", "-c", "from django.conf import settings; print(settings.PLAIN_COUNT)")
     assert manage(tmp_path, *print_it, ADDONS=PLAIN, PLAIN_COUNT="7") == "7\n"

@@ -335,6 +335,15 @@ def test_incident_of_an_absent_add_on_ends() -> None:
     assert Incident.objects.get(kind="absent.failing").ended_because == "nothing checks this any more"
 
 
+def test_incident_that_somebody_still_checks_stays_open() -> None:
+    """Another host has the add-on, and has seen one of two conditions since."""
+    for subject, seen_at in (("old", NOW - timedelta(minutes=16)), ("new", NOW)):
+        times = {"first_seen_at": NOW - DAY, "last_seen_at": seen_at, "opened_at": NOW - DAY}
+        Incident.objects.create(kind="absent.failing", subject=subject, title=subject, **times)
+    checking.check()
+    assert [each.subject for each in open_incidents()] == ["new"]
+
+
 def send(*arguments: str) -> Any:
     out = io.StringIO()
     call_command(*arguments, "--json", stdout=out)

@@ -184,6 +184,14 @@ def test_unusable_file_or_option_costs_nothing(
     assert (api.seen, list(tmp_path.glob("out.csv*"))) == ([], [])
 
 
+def test_token_file_may_begin_with_a_byte_order_mark(run: Any, api: Api, tmp_path: Path) -> None:
+    """Eppie-io/Eppie-CLI#622: the mark became a part of the secret."""
+    token = tmp_path / "token.txt"
+    token.write_bytes(b"\xef\xbb\xbfthe-token\r\n")
+    run(f"number\n{NUMBERS[0]}", "--token-file", str(token))
+    assert api.numbers == [NUMBERS[0]]
+
+
 def test_broken_lines_are_reported_and_keep_their_place(run: Any, api: Api, tmp_path: Path) -> None:
     rows = [b"number,name", b'1,"a', NUMBERS[0].encode() + b",b,c", b"\xff1,d", NUMBERS[1].encode() + b",e", b""]
     _, err, failed = run(b"\n".join(rows))

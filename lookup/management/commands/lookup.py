@@ -61,7 +61,7 @@ class Command(JSONCommand):
         try:
             with nullcontext(sys.stdin) if name == "-" else Path(name).open(encoding="utf-8-sig") as file:
                 for line, text in enumerate(file, start=1):
-                    if text := text.partition("#")[0].strip("\ufeff \t\r\n"):
+                    if text := text.removeprefix("\ufeff").partition("#")[0].strip():
                         yield f"{'<stdin>' if name == '-' else name}:{line}", text
         except OSError as error:
             raise CommandError(f"{name}: {error.strerror}.") from error

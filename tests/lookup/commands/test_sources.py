@@ -146,11 +146,14 @@ def test_file_is_looked_up_and_invalid_lines_are_reported(
     assert failed == "Of 3: 1 invalid, 0 failed in both slots."
 
 
-def test_standard_input_is_read(settings: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{NUMBER}\nx\n"))
+@pytest.mark.parametrize("begin", ["", "\ufeff", "\ufeff# ours\n", "\u00a0"])
+def test_standard_input_is_read(capsys: pytest.CaptureFixture[str], monkeypatch: Any, begin: str) -> None:
+    """With a byte order mark too: browser-use/browser-harness#433."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{begin}{NUMBER}\nx\n"))
     out, err, _ = run(capsys, "lookup", "--file", "-")
     assert out.startswith(NUMBER)
-    assert err == "<stdin>:2: invalid phone number (must contain only digits)\n"
+    line = 2 + begin.count("\n")
+    assert err == f"<stdin>:{line}: invalid phone number (must contain only digits)\n"
 
 
 def test_command_fails_if_both_sources_fail(vendors: Vendors, capsys: pytest.CaptureFixture[str]) -> None:

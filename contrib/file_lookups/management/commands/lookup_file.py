@@ -140,7 +140,7 @@ def _token(file: str | None) -> str:
             text = os.environ.get("CALLERID_TOKEN", "")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{file}: {getattr(error, 'strerror', None) or 'not UTF-8'}.") from error
-    if not (token := text.strip("\ufeff \t\r\n")):
+    if not (token := text.removeprefix("\ufeff").strip()):
         raise CommandError("There is no token: set CALLERID_TOKEN, or use --token-file.")
     return token
 
